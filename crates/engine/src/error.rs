@@ -262,6 +262,11 @@ impl EngineError {
         matches!(self, Self::Device(_) | Self::SnapshotTooOld | Self::Drive(CommandError::Medium(_)))
     }
 
+    /// Whether the drive takes no writes, because it is read-only or full. What an open would clean up can stay until the next one.
+    pub(crate) fn is_of_writes(&self) -> bool {
+        matches!(self, Self::OutOfSpace { .. } | Self::Drive(CommandError::ReadOnly(_)))
+    }
+
     /// Whether rows break a PRIMARY KEY, a UNIQUE constraint or a FOREIGN KEY.
     pub(crate) fn is_of_constraint(&self) -> bool {
         matches!(self, Self::DuplicateKey { .. } | Self::Unique { .. } | Self::ForeignKey { .. })

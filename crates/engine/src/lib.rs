@@ -36,7 +36,7 @@ pub use tables::{
     TableStatistics, WriteTxn,
 };
 #[cfg(feature = "planted")]
-pub use tables::{PlantedInTables, plant_in_tables};
+pub use tables::{PlantedForCuts, PlantedInTables, plant_for_cuts, plant_in_tables};
 pub use trees::{
     Csn, Cursor, Durability, KEY_BYTES_MAX, Range, Savepoint, Snapshot, SyncEvery, Transaction, Tree,
     TreeLoad, TreeStats, Value,

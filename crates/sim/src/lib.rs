@@ -66,11 +66,13 @@
 
 mod content;
 mod coverage;
+mod crowd;
 mod failure;
 mod fault;
 pub mod history;
 mod host;
 mod kv;
+mod machine;
 mod oracle;
 mod random;
 mod record;
@@ -79,6 +81,7 @@ mod scenario;
 mod shrink;
 mod simulated;
 mod step;
+mod tables;
 mod words;
 mod world;
 
@@ -91,12 +94,15 @@ pub use run::{Found, Outcome, Replay, run, search, shrink};
 pub use scenario::{Mix, Scenario};
 pub use simulated::{Options, Simulated};
 pub use step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, Spread, Step};
+pub use tables::{TABLES_FAULTS, TABLES_STEP_KINDS, TablesMix, TablesScenario, TablesStep, TablesWork, What};
 pub use world::Lens;
 
 /// The options of a run of the drive's simulation.
 pub type RunOptions = Options<Scenario>;
 /// The options of a run of the simulation of trees.
 pub type KvOptions = Options<KvScenario>;
+/// The options of a run of the simulation of tables.
+pub type TablesOptions = Options<TablesScenario>;
 
 /// Formats increasing numbers as a list of ranges: `3-5,9`.
 fn ranges(numbers: &[usize]) -> String {

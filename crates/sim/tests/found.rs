@@ -1,15 +1,15 @@
 //! Regression tests of all failures that the simulation found: the recorded steps of each shortest replay must pass.
 //!
 //! ```text
-//!   tests/found/drive/*.txt, tests/found/trees/*.txt     a line on what went wrong, the scenario, the steps
+//!   tests/found/drive/*.txt, tests/found/trees/*.txt, tests/found/tables/*.txt     a line on what went wrong, the scenario, the steps
 //! ```
 //!
-//! A record contains its steps, so the generator may change. `lode sim --seed N --record FILE` makes a new record;
-//! its line about the failure is added by hand.
+//! A record contains its steps, so the generator may change. `lode sim --seed N --record FILE` makes a new record, and
+//! `LODE_RECORD=FILE` does for the seed that `tables_seeds.rs` runs; its line about the failure is added by hand.
 
 use std::path::{Path, PathBuf};
 
-use lode_sim::{KvScenario, Record, Scenario, Simulated};
+use lode_sim::{KvScenario, Record, Scenario, Simulated, TablesScenario};
 
 /// Replays all records of a simulation. There must be at least `least`.
 fn come_not_again<S: Simulated>(least: usize) {
@@ -38,4 +38,9 @@ fn what_was_found_does_not_come_again() {
 #[test]
 fn what_was_found_of_trees_does_not_come_again() {
     come_not_again::<KvScenario>(2);
+}
+
+#[test]
+fn what_was_found_of_tables_does_not_come_again() {
+    come_not_again::<TablesScenario>(1);
 }

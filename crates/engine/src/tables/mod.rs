@@ -16,7 +16,7 @@
 //! - `key.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order
 //! - `write/`: transactions
 //! - `check.rs`: the check of a whole database
-//! - `planted.rs`: faults that a test must find
+//! - `planted.rs`, `planted_cuts.rs`: faults that a test must find
 
 mod bounds;
 mod catalog;
@@ -32,6 +32,7 @@ mod key;
 mod overlay;
 mod own;
 mod planted;
+mod planted_cuts;
 mod point;
 mod read;
 mod scan;
@@ -56,6 +57,8 @@ pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
 #[cfg(feature = "planted")]
 pub use planted::{Planted as PlantedInTables, plant as plant_in_tables};
+#[cfg(feature = "planted")]
+pub use planted_cuts::{Planted as PlantedForCuts, plant as plant_for_cuts};
 pub use read::ReadAhead;
 pub use scan::Scan;
 pub use statistics::TableStatistics;
@@ -78,8 +81,18 @@ impl Tables {
         Self { trees, limits: Limits { key_check_bytes, rows_by_id_max } }
     }
 
-    /// Finishes what a crash cut short: makes index entries that are missing, and drops trees of indexes that do not exist.
+    /// Finishes what a crash cut short: makes index entries that are missing, and drops trees of indexes that do not exist. A drive that
+    /// takes no writes keeps them; its tables can be read all the same.
     pub(crate) fn recover(&self) -> Result<(), EngineError> {
+        match self.finish_cut_changes() {
+            Err(e) if e.is_of_writes() => {}
+            done => done?,
+        }
+        let current = self.trees.heads().current();
+        current.tables().try_for_each(|t| current.number_rows_on(t))
+    }
+
+    fn finish_cut_changes(&self) -> Result<(), EngineError> {
         if self.trees.heads().current().tables().any(|t| t.lacks_index_entries()) {
             self.begin_exclusive()?.finish_indexes()?;
         }
@@ -93,9 +106,8 @@ impl Tables {
                 || t.name().starts_with(delta::TREE_PREFIX) && !rows.contains(t.name())
         };
         let left: Vec<Tree> = current.trees().filter(is_left).cloned().collect();
-        left.iter().try_for_each(|t| self.trees.drop_tree(t.name(), true).map(drop))?;
-        let current = self.trees.heads().current();
-        current.tables().try_for_each(|t| current.number_rows_on(t))
+        let drops = || left.iter().try_for_each(|t| self.trees.drop_tree(t.name(), true).map(drop));
+        planted_cuts::instead(planted_cuts::Planted::LeftTreesStay, drops, || Ok(()))
     }
 
     /// Begins a transaction at the state that is read.

@@ -10,13 +10,19 @@ use lode_program::ColumnSource;
 use super::delta::{RowId, is_delta};
 use super::overlay::Part;
 use super::own::{OwnChanges, is_held};
+use super::planted_cuts::{self, Planted};
 use crate::storage::columns::{self, PageColumns};
 use crate::storage::read_ahead::ColumnReads;
+use crate::storage::view::View;
 use crate::trees::Snapshot;
 use crate::{EngineError, LinkStats};
 
 /// Columns of a page as the drive has it, through the buffer pool.
 pub(super) fn columns(snapshot: &Snapshot, lpid: Lpid, wanted: &[u16]) -> Result<PageColumns, EngineError> {
+    if planted_cuts::is(Planted::OldReadsMerged) {
+        let newest = View::open(snapshot.view().storage())?;
+        return columns::columns(&newest, snapshot.tables_state(), lpid, wanted);
+    }
     columns::columns(snapshot.view(), snapshot.tables_state(), lpid, wanted)
 }
 

@@ -6,41 +6,30 @@
 //! ```
 
 mod act;
-mod crowd;
 mod load;
 mod power;
 mod transact;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use lode_command::CommandError;
 use lode_engine::{Database, Durability, EngineError, Savepoint, Transaction, Tree};
-use lode_firmware::Drive;
-use lode_flash::{FaultKind, Faults, Medium};
+use lode_flash::Medium;
 
-use self::crowd::{Crowd, Moment};
 use super::content;
 use super::model::{Model, Position, Serial, Writes};
 use super::scenario::{KvScenario, SLOTS};
 use super::step::Step;
 use crate::coverage::Coverage;
+use crate::crowd::{Crowd, Moment};
 use crate::failure::{FailureKind, Wrong, wrong};
 use crate::history::{History, Op, Options};
+use crate::machine::Machine;
 use crate::simulated::{self, Simulated};
 use crate::step::Cut;
-
-/// The drive may give up a read unit after this many failed reads in a row.
-const READS: u64 = 4;
 
 /// The views that the engine holds in addition to those of transactions: the view of the newest commit and its
 /// replacement.
 const ENGINE_VIEWS: usize = 2;
-
-const TRANSIENT: [FaultKind; 3] =
-    [FaultKind::ReadFailsOnce, FaultKind::StaleRead, FaultKind::MisdirectedRead];
-const HOST: [FaultKind; 3] = [FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError];
-const MEDIUM: [FaultKind; 2] = [FaultKind::ProgramFails, FaultKind::EraseFails];
 
 type Done<T = ()> = Result<T, Wrong>;
 
@@ -78,10 +67,7 @@ struct OpenTxn {
 
 pub(super) struct World<'a> {
     scenario: &'a KvScenario,
-    drive: Drive,
-    /// `None` only during a reopen.
-    database: Option<Database>,
-    faults: Faults,
+    machine: Machine,
     /// How the power comes back after the armed cut.
     due: Cut,
     durability: Durability,
@@ -98,14 +84,6 @@ pub(super) struct World<'a> {
     flushes: u64,
     keys: Vec<Vec<u8>>,
     numbers: BTreeMap<Vec<u8>, u32>,
-    /// How often each kind of fault struck before the last reopen.
-    struck_before: BTreeMap<FaultKind, u64>,
-    /// How often each kind of fault had struck when the step began.
-    struck_at_step: BTreeMap<FaultKind, u64>,
-    /// Whether the drive may have given up a read since it was opened.
-    gave_up: bool,
-    /// Whether the database has stopped taking writes.
-    halted: bool,
     /// Whether the drive has used up its spares and is read-only. The run then has nothing more to do.
     over: bool,
     coverage: Coverage,
@@ -123,17 +101,12 @@ impl<'a> World<'a> {
     pub(super) fn new(scenario: &'a KvScenario) -> Done<Self> {
         let (medium, faults) = Medium::simulated(scenario.geometry);
         let medium = medium.with_protected_buffer(scenario.protected_bytes);
-        let drive = match Drive::format(medium, scenario.drive.clone()) {
-            Ok(drive) => drive,
-            Err(e) => return wrong(FailureKind::NotOpened, format!("a new drive cannot be made: {e}")),
-        };
+        let machine = Machine::new((medium, faults), &scenario.drive, &scenario.database)?;
         let keys: Vec<Vec<u8>> = (0..scenario.keys).map(|n| content::key(scenario.seed, n)).collect();
         let numbers = keys.iter().cloned().zip(0..).collect();
-        let mut world = Self {
+        Ok(Self {
             scenario,
-            database: None,
-            drive,
-            faults,
+            machine,
             due: Cut::default(),
             durability: Durability::Commit,
             model: Model::default(),
@@ -147,97 +120,22 @@ impl<'a> World<'a> {
             flushes: 0,
             keys,
             numbers,
-            struck_before: BTreeMap::new(),
-            struck_at_step: BTreeMap::new(),
-            gave_up: false,
-            halted: false,
             over: false,
             coverage: Coverage::new(KvScenario::NAMES),
-        };
-        match Database::open(Arc::new(world.drive.clone()), scenario.database.clone()) {
-            Ok(database) => world.database = Some(database),
-            Err(e) => return wrong(FailureKind::NotOpened, format!("a new database cannot be made: {e}")),
-        }
-        Ok(world)
+        })
     }
 
     fn database(&self) -> &Database {
-        self.database.as_ref().expect("it is open")
+        self.machine.database()
     }
 
     /// Adds the database's counts since it was opened to the coverage.
     fn count(&mut self) {
-        if let Some(database) = &self.database {
+        if let Some(database) = &self.machine.database {
             let stats = database.tree_stats();
             self.coverage.met_times("pages read from the drive", stats.misses);
             self.coverage.met_times("nodes split", stats.splits);
             self.coverage.met_times("nodes merged", stats.merges);
-        }
-    }
-
-    fn fired(&self) -> BTreeMap<FaultKind, u64> {
-        self.faults.fired().into_iter().collect()
-    }
-
-    fn struck_in_all(&self) -> BTreeMap<FaultKind, u64> {
-        let mut all = self.struck_before.clone();
-        self.fired().into_iter().for_each(|(k, n)| *all.entry(k).or_default() += n);
-        all
-    }
-
-    /// How often these faults have struck since the drive was opened.
-    fn struck(&self, kinds: &[FaultKind]) -> u64 {
-        self.faults.fired().iter().filter(|f| kinds.contains(&f.0)).map(|f| f.1).sum()
-    }
-
-    /// How often these faults have struck since the step began.
-    fn struck_now(&self, kinds: &[FaultKind]) -> u64 {
-        let before: u64 = kinds.iter().filter_map(|k| self.struck_at_step.get(k)).sum();
-        self.struck(kinds) - before
-    }
-
-    /// Checks that the drive has a reason to be read-only.
-    fn excused_halt(&self) -> Done {
-        let in_all = self.struck_in_all();
-        let medium = MEDIUM.iter().any(|k| in_all.contains_key(k));
-        // The outcome of a batch is unknown if the drive gave up a read for it. If the batch was a write-back, the
-        // first call that gets the error is the next commit, in a later step.
-        let gave_up = self.gave_up || self.struck_now(&TRANSIENT) >= READS;
-        if self.struck(&HOST) > 0 || medium || gave_up {
-            return Ok(());
-        }
-        let why = self.drive.info().read_only.unwrap_or_else(|| "the engine stopped".into());
-        wrong(FailureKind::ReadOnly, why)
-    }
-
-    /// Checks an error that only a fault or a full drive excuses. Returns whether a change may have taken effect.
-    fn excused(&mut self, what: &str, e: &EngineError) -> Done<bool> {
-        let in_all = self.struck_in_all();
-        let host = self.struck(&HOST) > 0 || MEDIUM.iter().any(|k| in_all.contains_key(k));
-        let transient = self.struck_now(&TRANSIENT) >= READS;
-        match e {
-            EngineError::Halted(_) => {
-                self.halted = true;
-                self.excused_halt().map(|()| false)
-            }
-            EngineError::Drive(CommandError::OutOfSpace { .. }) => {
-                let info = self.drive.info();
-                if info.free_bytes > info.usable_bytes / 2 && !host {
-                    return wrong(FailureKind::Full, format!("{what}: {e}; {info:?}"));
-                }
-                Ok(false)
-            }
-            EngineError::Drive(
-                CommandError::ReadOnly(_) | CommandError::Medium(_) | CommandError::MediumFull(_),
-            )
-            | EngineError::Device(_)
-                if host || transient =>
-            {
-                self.halted = true;
-                Ok(true)
-            }
-            EngineError::Drive(CommandError::Uncorrectable { .. }) if transient => Ok(false),
-            e => wrong(FailureKind::Answer, format!("{what} failed: {e}")),
         }
     }
 
@@ -253,7 +151,7 @@ impl<'a> World<'a> {
     fn compare_at(&mut self, place: Position, began: Moment) -> Done {
         let txn = match self.database().begin() {
             Ok(txn) => txn,
-            Err(e) => return self.excused("a beginning", &e).map(drop),
+            Err(e) => return self.machine.excused("a beginning", &e).map(drop),
         };
         for known in self.trees.clone() {
             match self.compare_tree(&txn, place, &known) {
@@ -287,38 +185,22 @@ impl<'a> World<'a> {
 
     /// Checks an error of a read by a transaction that began at `began`. Returns whether the reader must start again.
     fn excused_read(&mut self, what: &str, began: Moment, e: &EngineError) -> Done<bool> {
-        if matches!(e, EngineError::SnapshotTooOld) {
-            // Views that were closed since then count, too, because the drive may have closed the reader's view while
-            // they were open.
-            let views = self.crowd.most_since(began) + ENGINE_VIEWS;
-            if views <= self.scenario.drive.views_max as usize {
-                return wrong(FailureKind::Answer, format!("{what}: {e}, with {views} views at most"));
-            }
-            self.coverage.met("snapshots too old");
-            return Ok(true);
-        }
-        if self.faults.is_cut() {
-            return Ok(false);
-        }
-        self.excused(what, e).map(|_| false)
+        let too_old = self.machine.excused_read(what, self.crowd.most_since(began) + ENGINE_VIEWS, e)?;
+        self.coverage.met_times("snapshots too old", too_old.into());
+        Ok(too_old)
     }
 
     /// Runs the engine's own check and the drive's own check.
     fn checks_itself(&mut self) -> Done {
-        if self.faults.is_cut() {
+        if self.machine.is_cut() {
             return Ok(());
         }
-        self.drive.check_invariants();
+        self.machine.drive.check_invariants();
         let began = self.crowd.enter();
         let checked = self.database().check();
         self.crowd.leave();
         match checked {
-            Ok(problems) => match problems.first() {
-                // The check also reports pages that it could not read.
-                Some(_) if self.struck_now(&TRANSIENT) >= READS => Ok(()),
-                Some(first) => wrong(FailureKind::Check, format!("{} problems: {first}", problems.len())),
-                None => Ok(()),
-            },
+            Ok(problems) => self.machine.excused_problems(&problems),
             Err(e) => self.excused_read("a check", began, &e).map(drop),
         }
     }
@@ -342,17 +224,16 @@ impl simulated::World for World<'_> {
             return Ok(());
         }
         self.coverage.step(step.kind());
-        self.gave_up |= self.struck_now(&TRANSIENT) >= READS;
-        self.struck_at_step = self.fired();
+        self.machine.begin_step();
         self.clock += 1;
         self.act(step)?;
-        self.halted |= self.drive.info().read_only.is_some();
-        if self.halted && !self.faults.is_cut() {
+        self.machine.halted |= self.machine.drive.info().read_only.is_some();
+        if self.machine.halted && !self.machine.is_cut() {
             self.coverage.met("databases halted");
-            self.excused_halt()?;
+            self.machine.excused_halt()?;
             self.compare_all()?;
         }
-        if self.halted || self.faults.is_cut() {
+        if self.machine.halted || self.machine.is_cut() {
             let cut = std::mem::take(&mut self.due);
             self.reopen(&cut)?;
         }
@@ -365,7 +246,7 @@ impl simulated::World for World<'_> {
         self.checks_itself()?;
         self.check_history()?;
         self.count();
-        self.coverage.set_struck(self.struck_in_all());
+        self.coverage.set_struck(self.machine.struck_in_all());
         Ok(())
     }
 

@@ -19,6 +19,7 @@
 
 mod kv;
 mod scenario;
+mod tables;
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use lode_sim::{Failure, Found, Options, Simulated, parse_ranges, run, search, shrink};
+use lode_sim::{Failure, Found, Options, Record, Simulated, parse_ranges, run, search, shrink};
 
 /// The number of seeds in an ordinary run of the tests.
 pub const SEEDS: u64 = 2000;
@@ -25,20 +25,29 @@ pub fn seeds() -> u64 {
 
 /// Runs only `LODE_SEED` if it is set, otherwise many seeds. An ordinary run must meet everything in the coverage.
 pub fn no_seed_fails<S: Simulated>() {
+    no_seed_of_fails::<S>(SEEDS);
+}
+
+/// The same, where an ordinary run has so many seeds.
+pub fn no_seed_of_fails<S: Simulated>(ordinary: u64) {
     if let Some(seed) = number("LODE_SEED") {
         return one::<S>(seed);
     }
-    let found = many::<S>(0, seeds());
-    if seeds() >= SEEDS {
+    let seeds = number("LODE_SEEDS").unwrap_or(ordinary);
+    let found = many::<S>(0, seeds);
+    if seeds >= ordinary {
         assert_eq!(found.coverage.missing(), Vec::<String>::new(), "never met");
     }
 }
 
-/// Runs one seed. `LODE_ONLY` may select its steps.
+/// Runs one seed. `LODE_ONLY` may select its steps, `LODE_RECORD` a file for the shortest replay.
 fn one<S: Simulated>(seed: u64) {
     let only = std::env::var("LODE_ONLY").ok().map(|list| parse_ranges(&list).expect("a list of steps"));
     let options = Options::<S> { only, ..Options::default() };
     if let Some(replay) = shrink(&run(seed, &options), &options, SHRINK_RUNS) {
+        if let Ok(file) = std::env::var("LODE_RECORD") {
+            std::fs::write(file, Record::of_replay(&replay).to_text()).expect("the record can be written");
+        }
         panic!("{replay}");
     }
 }

@@ -22,6 +22,7 @@ use super::stream::{Io, Stream};
 use crate::EngineError;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::planted::{self, Planted};
+use crate::tables::planted_cuts::{self, Planted as ForCuts};
 use crate::tables::table::{EXTENTS_MAX, Table};
 use crate::trees::{CarriedBatch, Claims, Durability, TreeWrites};
 
@@ -81,7 +82,14 @@ impl WriteTxn {
         }
         entries.extend(of_rows);
         let dropped = unnamed_trees(&self.snapshot, &self.catalog);
-        let (mut with, after) = self.indexes().divided(entries)?;
+        if planted_cuts::is(ForCuts::DroppedTreesFirst) {
+            self.indexes().drop_trees(&dropped);
+            self.snapshot = self.trees.heads().refreshed()?;
+        }
+        let (mut with, after) = match planted_cuts::is(ForCuts::LoadedEntriesLater) {
+            true => (Vec::new(), entries),
+            false => self.indexes().divided(entries)?,
+        };
         let claims = std::mem::take(&mut rows.claims);
         with.extend(rows.into_writes());
         // Commits that wait for the right to write share a flush with this one. Alone, a forced batch takes less.

@@ -102,7 +102,7 @@ impl TableChange {
         }
         let loads = self.load.is_some() || !self.stream.is_empty();
         let rows = self.rows.merged();
-        let mut has_new = loads;
+        let mut has_new = loads || self.edits.values().any(|e| !e.rekeyed(key).is_empty());
         for change in rows.values().filter(|c| c.after.is_some()) {
             has_new = has_new || is_new(t, change, key)?;
         }
@@ -118,6 +118,19 @@ impl TableChange {
         for change in self.rows.merged().into_values() {
             if let Some(after) = &change.after
                 && is_new(t, change, key)?
+            {
+                images.push(after);
+            }
+        }
+        if images.is_empty() { Ok(None) } else { of_images(t, key, images).map(Some) }
+    }
+
+    /// The key columns of rows of the delta that the transaction changed, and whose key it left alone.
+    pub(super) fn rows_with_old(&self, t: &Table, key: &[u16]) -> Result<Option<Vec<Column>>, EngineError> {
+        let mut images = Vec::new();
+        for change in self.rows.merged().into_values() {
+            if let Some(after) = &change.after
+                && !is_new(t, change, key)?
             {
                 images.push(after);
             }

@@ -37,6 +37,7 @@ use crate::tables::index::{self, row_keys};
 use crate::tables::key::show_values;
 use crate::tables::own::PageEdit;
 use crate::tables::planted::{self, Planted};
+use crate::tables::planted_cuts::{self, Planted as ForCuts};
 use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::{Claims, Durability, Sequenced, Snapshot, Tree, TreeWrites};
@@ -160,7 +161,8 @@ impl WriteTxn {
             // Others may have freed the key, or made the row that is missing, since the snapshot. The newest state tells.
             return if e.is_of_constraint() { Ok(None) } else { Err(e) };
         }
-        let writes = self.row_writes(&self.snapshot, changes, &mut IndexChanges::default())?;
+        let mut later = IndexChanges::default();
+        let writes = self.row_writes(&self.snapshot, changes, &mut later)?;
         if writes.trees.is_empty() {
             return Ok(Some(self.snapshot.commit()));
         }
@@ -172,6 +174,10 @@ impl WriteTxn {
         match committer.sequence_claims(at, writes.into_writes(), &claims, bytes, durable) {
             Sequenced::Waits(pending) => {
                 committer.finish(&pending)?;
+                if planted_cuts::is(ForCuts::KeysLater) {
+                    let _alone = committer.alone();
+                    self.indexes().apply(later)?;
+                }
                 self.note_written(changes);
                 Ok(Some(trees.heads().current().commit()))
             }
@@ -235,8 +241,7 @@ impl WriteTxn {
             let tree = at.rows_tree(&t).ok_or_else(|| EngineError::NoSuchTree(tree_name(t.id())))?;
             let sources = RowSources::of(at, &t, &tree);
             for (&id, row) in &rows {
-                let folded = change.folds.then_some(&mut *entries);
-                sources.write(id, row, claims_each, folded, &mut writes)?;
+                sources.write(id, row, claims_each, change.folds, entries, &mut writes)?;
             }
             for (&lpid, edit) in &change.edits {
                 sources.note_edit(at, lpid, edit, entries)?;
@@ -528,26 +533,28 @@ impl<'a> RowSources<'a> {
         columns
     }
 
-    /// Notes a changed row, with its entries and claims. A row that is `folded` into a page is none of the delta, and its entries are
-    /// noted apart.
+    /// Notes a changed row, with its entries and claims. A row that is `folded` into a page is none of the delta, and its `entries`
+    /// are noted apart.
     fn write(
         &self,
         id: RowId,
         row: &RowChange,
         claims: bool,
-        mut folded: Option<&mut IndexChanges>,
+        folded: bool,
+        entries: &mut IndexChanges,
         writes: &mut RowWrites,
     ) -> Result<(), EngineError> {
         if row.before.is_none() && row.after.is_none() {
             return Ok(());
         }
-        if folded.is_none() {
+        if !folded {
             writes.put(self.tree, delta_key(id).to_vec(), row.after.as_deref().unwrap_or_default());
         }
-        let mut note = |writes: &mut RowWrites, tree: &Tree, key: Vec<u8>, put: bool| match &mut folded {
-            Some(entries) => entries.note(tree, key, put),
-            None if put => writes.put(tree, key, &[]),
-            None => writes.delete(tree, key),
+        let apart = folded || planted_cuts::is(ForCuts::KeysLater);
+        let mut note = |writes: &mut RowWrites, tree: &Tree, key: Vec<u8>, put: bool| match apart {
+            true => entries.note(tree, key, put),
+            false if put => writes.put(tree, key, &[]),
+            false => writes.delete(tree, key),
         };
         if row.before.is_some() && claims && !planted::is(Planted::RowNotClaimed) {
             writes.claims.exclusive(self.t.id(), ROW, &id.raw().to_be_bytes());

@@ -215,7 +215,12 @@ impl ForeignKeys<'_> {
         if self.snapshot.rows(t)? == 0 {
             return Ok(());
         }
-        visit_table(self.snapshot, t, columns, Some(filter), change.map(|c| (&c.edits, &c.rows)), each)
+        visit_table(self.snapshot, t, columns, Some(filter), change.map(|c| (&c.edits, &c.rows)), each)?;
+        // Those leave out all rows of a delta that the transaction changed.
+        match change.map(|c| c.rows_with_old(t, columns)).transpose()?.flatten() {
+            Some(kept) => visit_rows(&kept, each),
+            None => Ok(()),
+        }
     }
 }
 

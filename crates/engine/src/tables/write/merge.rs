@@ -19,14 +19,15 @@ use lode_command::Batch;
 
 use super::WriteTxn;
 use super::delta_commit::{RowWrites, note_fold};
-use super::fold::Cell;
-use super::rewrite::Rewrite;
+use super::fold::{Cell, Folded};
+use super::rewrite::{Rewrite, Rewritten};
 use super::stream::{Io, Stream};
 use crate::EngineError;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::delta::{Directory, DueCell, delta_range, id_of_key};
 use crate::tables::own::Edits;
 use crate::tables::planted::{self, Planted};
+use crate::tables::planted_cuts::{self, Planted as ForCuts};
 use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::{Claims, Snapshot};
@@ -138,10 +139,26 @@ impl WriteTxn {
         let tree = self.snapshot.rows_tree(t).expect("a table with a delta has a tree");
         let (mut spans, mut writes) = (directory.spans().clone(), RowWrites::default());
         let if_same = planted::instead(Planted::LateCommitForgotten, || true, || false);
+        let mut later = None;
+        if let Some(part) = planted_parts(&mut merged) {
+            let mut apart = RowWrites::default();
+            note_fold(&mut spans, &tree, part, &mut apart, if_same);
+            match planted_cuts::is(ForCuts::DirectoryLater) {
+                true => later = Some(apart),
+                false => {
+                    self.trees.committer().commit_alone(apart.into_writes())?;
+                    self.snapshot = self.trees.heads().refreshed()?;
+                }
+            }
+        }
         note_fold(&mut spans, &tree, std::mem::take(&mut merged.folded), &mut writes, if_same);
         merged.table.directory = OnceLock::from(Arc::new(Directory::of(spans)));
         catalog.tables.insert(t.name().into(), Arc::new(merged.table));
         let releases = merged.releases.iter().map(|e| e.id).collect();
+        if planted_cuts::is(ForCuts::TrimsFirst) && !merged.trims.is_empty() {
+            let trims = std::mem::take(&mut merged.trims);
+            storage.store().write(Batch { trims, ..Batch::default() })?;
+        }
         let batch = Batch { writes: merged.writes, trims: merged.trims, ..Batch::default() };
         let batch = self.batch(&catalog, batch, releases)?;
         let (_, state) = self.publish(batch, catalog, writes.into_writes(), &Claims::default(), false)?;
@@ -150,6 +167,23 @@ impl WriteTxn {
         if let Some(state) = state {
             trees.heads().settle(state)?;
         }
+        if let Some(later) = later {
+            let _alone = trees.committer().alone();
+            trees.committer().commit_alone(later.into_writes())?;
+        }
         Ok(Merged::Done)
     }
+}
+
+/// What a planted fault takes out of the batch of a merge.
+fn planted_parts(merged: &mut Rewritten) -> Option<Folded> {
+    let Folded { removed, added, entries } = &mut merged.folded;
+    if planted_cuts::is(ForCuts::EntriesFirst) {
+        return Some(Folded { entries: std::mem::take(entries), ..Folded::default() });
+    }
+    if planted_cuts::is(ForCuts::DirectoryFirst) || planted_cuts::is(ForCuts::DirectoryLater) {
+        let (removed, added) = (std::mem::take(removed), std::mem::take(added));
+        return Some(Folded { removed, added, ..Folded::default() });
+    }
+    None
 }

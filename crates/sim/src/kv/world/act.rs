@@ -81,15 +81,15 @@ impl World<'_> {
             Step::Crash(cut) => self.reopen(cut),
             Step::CutAfter { operations, cut } => {
                 self.due = cut.clone();
-                self.faults.cut_after(*operations);
+                self.machine.faults.cut_after(*operations);
                 Ok(())
             }
             Step::Arm { kind, after, seed } => {
-                self.faults.arm(*kind, *after, *seed);
+                self.machine.faults.arm(*kind, *after, *seed);
                 Ok(())
             }
             Step::Disarm => {
-                self.faults.disarm_all();
+                self.machine.faults.disarm_all();
                 Ok(())
             }
         }
@@ -130,7 +130,7 @@ impl World<'_> {
 
     /// Checks the result of an operation that makes all commits so far durable.
     fn durable_after(&mut self, what: &str, cut: &'static str, result: Result<(), EngineError>) -> Done {
-        if self.faults.is_cut() {
+        if self.machine.is_cut() {
             self.coverage.met(cut);
             return Ok(());
         }
@@ -139,20 +139,20 @@ impl World<'_> {
                 self.model.is_durable();
                 Ok(())
             }
-            Err(e) => self.excused(what, &e).map(drop),
+            Err(e) => self.machine.excused(what, &e).map(drop),
         }
     }
 
     fn work(&mut self, times: u32, bytes: u64, drive: bool) -> Done {
         for _ in 0..times {
             let progress = match drive {
-                true => self.drive.work(VirtualTime::ZERO, Budget { write_bytes: bytes }),
+                true => self.machine.drive.work(VirtualTime::ZERO, Budget { write_bytes: bytes }),
                 false => {
                     self.flushes += 1;
                     self.database().work(bytes)
                 }
             };
-            if self.faults.is_cut() {
+            if self.machine.is_cut() {
                 self.coverage.met("power cuts within background work");
                 return Ok(());
             }
@@ -167,7 +167,7 @@ impl World<'_> {
         let name = format!("tree {}", n % TREES);
         let there = self.trees.iter().any(|t| t.name == name);
         let result = self.database().create_tree(&name, false);
-        if self.faults.is_cut() {
+        if self.machine.is_cut() {
             if !there {
                 self.coverage.met("power cuts within the creation of a tree");
                 self.doubtful = Some(Doubt::Created(name));
@@ -182,7 +182,7 @@ impl World<'_> {
             }
             Err(EngineError::TreeExists(_)) if there => Ok(()),
             Err(e) => {
-                if self.excused("the creation of a tree", &e)? {
+                if self.machine.excused("the creation of a tree", &e)? {
                     self.doubtful = Some(Doubt::Created(name));
                 }
                 Ok(())
@@ -207,7 +207,7 @@ impl World<'_> {
         let name = self.trees[at].name.clone();
         let result = self.database().drop_tree(&name, false);
         self.flushes += 1;
-        if self.faults.is_cut() {
+        if self.machine.is_cut() {
             self.coverage.met("power cuts within the drop of a tree");
             self.doubtful = Some(Doubt::Dropped(name));
             return Ok(());
@@ -222,7 +222,7 @@ impl World<'_> {
                 wrong(FailureKind::Answer, format!("{name} was there, and is said not to have been"))
             }
             Err(e) => {
-                if self.excused("the drop of a tree", &e)? {
+                if self.machine.excused("the drop of a tree", &e)? {
                     self.doubtful = Some(Doubt::Dropped(name));
                 }
                 Ok(())
@@ -249,7 +249,7 @@ impl World<'_> {
                 twice.is_err() && none.is_err()
             }
         };
-        if !refused && !self.faults.is_cut() {
+        if !refused && !self.machine.is_cut() {
             return wrong(FailureKind::Answer, "an invalid command was not refused");
         }
         self.commit(open)

@@ -30,7 +30,7 @@ impl World<'_> {
         entries.dedup_by(|b, a| a.0 == b.0);
         let given_up = r.once_in(GIVEN_UP);
         let loaded = self.load(&name, &entries, given_up);
-        if self.faults.is_cut() {
+        if self.machine.is_cut() {
             self.coverage.met("power cuts within a load");
             if !there && !given_up {
                 self.doubtful = Some(Doubt::Loaded(name, entries));
@@ -49,7 +49,7 @@ impl World<'_> {
             }
             Err(EngineError::TreeExists(_)) if there => {}
             Err(e) => {
-                if self.excused("a load", &e)? {
+                if self.machine.excused("a load", &e)? {
                     self.doubtful = Some(Doubt::Loaded(name, entries));
                 }
             }

@@ -1,28 +1,17 @@
 //! Power cuts and closing, and the checks after the database is opened again.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use lode_engine::{Database, EngineError};
-use lode_firmware::{Drive, FirmwareError, Unrecovered};
 
 use super::{Done, Doubt, KnownTree, World};
 use crate::failure::{FailureKind, wrong};
 use crate::kv::model::{Position, Settled};
-use crate::random::nth;
 use crate::step::Cut;
-
-/// Why a database could not be opened.
-enum NotOpened {
-    Drive(FirmwareError),
-    Database(EngineError),
-}
 
 impl World<'_> {
     /// Cuts the power, if it is not cut already, and reopens. `cut` may cut the power again during recoveries.
     pub(super) fn reopen(&mut self, cut: &Cut) -> Done {
-        if !self.faults.is_cut() {
-            self.faults.cut();
+        if !self.machine.is_cut() {
+            self.machine.faults.cut();
         }
         self.coverage.met("reopens after a power cut");
         self.reopen_after(cut)
@@ -37,50 +26,10 @@ impl World<'_> {
         }
         self.check_history()?;
         self.count();
-        self.database = None;
-        self.halted = false;
         let old: BTreeMap<String, KnownTree> =
             self.trees.iter().map(|t| (t.name.clone(), t.clone())).collect();
-        for i in 0.. {
-            match self.open(nth(cut.seed, i as u64), cut.again.get(i).copied()) {
-                Ok(Some(database)) => {
-                    self.database = Some(database);
-                    return self.recovered(old);
-                }
-                Ok(None) => self.coverage.met("recoveries cut"),
-                Err(NotOpened::Drive(e)) => return wrong(FailureKind::NotOpened, e.to_string()),
-                Err(NotOpened::Database(e)) => {
-                    return wrong(FailureKind::NotOpened, format!("the database: {e}"));
-                }
-            }
-        }
-        unreachable!("cuts are finite in number")
-    }
-
-    /// Tries to open. Returns `None` if the power was cut meanwhile.
-    fn open(&mut self, seed: u64, cut_after: Option<u64>) -> Result<Option<Database>, NotOpened> {
-        for (kind, n) in self.fired() {
-            *self.struck_before.entry(kind).or_default() += n;
-        }
-        let (medium, faults) = self.faults.restored(seed).map_err(|e| NotOpened::Drive(e.into()))?;
-        self.faults = faults;
-        self.struck_at_step = BTreeMap::new();
-        self.gave_up = false;
-        if let Some(operations) = cut_after {
-            self.faults.cut_after(operations);
-        }
-        let drive = Unrecovered::new(medium, self.scenario.drive.clone()).recover();
-        if self.faults.is_cut() {
-            return Ok(None);
-        }
-        let drive: Drive = drive.map_err(NotOpened::Drive)?;
-        let database = Database::open(Arc::new(drive.clone()), self.scenario.database.clone());
-        if self.faults.is_cut() {
-            return Ok(None);
-        }
-        self.faults.disarm_all();
-        self.drive = drive;
-        database.map(Some).map_err(NotOpened::Database)
+        self.machine.reopen(cut, &mut self.coverage)?;
+        self.recovered(old)
     }
 
     /// Checks that all durable commits are there, and a prefix of the later ones, with the right contents.
@@ -114,9 +63,9 @@ impl World<'_> {
         }
         self.compare_all()?;
         self.checks_itself()?;
-        if self.drive.info().read_only.is_some() {
+        if self.machine.drive.info().read_only.is_some() {
             self.over = true;
-            return self.excused_halt();
+            return self.machine.excused_halt();
         }
         Ok(())
     }
@@ -164,10 +113,10 @@ impl World<'_> {
     /// Closes the database and its drive in order and opens them again.
     pub(super) fn close(&mut self, cut: &Cut) -> Done {
         let flushed = self.database().flush();
-        if !self.faults.is_cut() {
+        if !self.machine.is_cut() {
             match flushed {
                 Ok(()) => self.model.is_durable(),
-                Err(e) => drop(self.excused("closing", &e)?),
+                Err(e) => drop(self.machine.excused("closing", &e)?),
             }
             for slot in 0..self.open.len() {
                 if let Some(open) = self.open[slot].take() {
@@ -175,19 +124,10 @@ impl World<'_> {
                 }
             }
             self.count();
-            self.database = None;
-            let closed = self.drive.clone().close();
-            if let Err(e) = closed
-                && !self.faults.is_cut()
-                && self.excused_halt().is_err()
-            {
-                return wrong(FailureKind::ReadOnly, format!("closing the drive: {e}"));
-            }
+            self.machine.close(true)?;
         }
         self.coverage.met("reopens in order");
-        if !self.faults.is_cut() {
-            self.faults.cut();
-        }
+        self.machine.close(false)?;
         self.reopen_after(cut)
     }
 }

@@ -40,7 +40,7 @@ impl World<'_> {
             }
         };
         let (shown, newest) = (txn.snapshot().csn().raw(), self.model.newest_csn());
-        if shown != newest && !self.faults.is_cut() {
+        if shown != newest && !self.machine.is_cut() {
             return wrong(
                 FailureKind::Answer,
                 format!("a snapshot shows commit {shown}, and should show {newest}"),
@@ -85,7 +85,7 @@ impl World<'_> {
             }
         };
         let want = self.expected(open, &(tree.serial, key.clone()));
-        if got != want && !self.faults.is_cut() {
+        if got != want && !self.machine.is_cut() {
             let row = |v: &Option<Vec<u8>>| shown(v.as_ref().map(|v| (&key[..], &v[..])));
             let (csn, got, want) = (self.model.csn(open.place), row(&got), row(&want));
             let what = format!("{}, at commit {csn}: {got} was read instead of {want}", tree.name);
@@ -219,7 +219,7 @@ impl World<'_> {
                 return Ok(false);
             }
         };
-        if self.faults.is_cut() {
+        if self.machine.is_cut() {
             return Ok(false);
         }
         let mut rows = got.iter().zip(&want);
@@ -332,7 +332,7 @@ impl World<'_> {
         let large = bytes.max(images / 8) as u64 > drive.batch_bytes_max / 8
             || writes.len() > drive.batch_pages_max as usize / 8;
         let several = writes.keys().any(|k| k.0 != writes.keys().next().map_or(0, |f| f.0));
-        let cut = self.faults.is_cut();
+        let cut = self.machine.is_cut();
         let (outcome, csn) = match result {
             _ if cut && !writes.is_empty() => {
                 if !conflicts && !dropped {
@@ -376,7 +376,7 @@ impl World<'_> {
                 (Outcome::Aborted, None)
             }
             Err(e) => {
-                if self.excused("a commit", &e)? {
+                if self.machine.excused("a commit", &e)? {
                     self.coverage.met("commits that a fault failed");
                     unknown.extend(writes);
                     (Outcome::Unknown, None)

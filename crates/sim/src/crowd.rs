@@ -6,24 +6,24 @@
 //! ```
 
 /// The moment at which a transaction began.
-pub(super) type Moment = usize;
+pub(crate) type Moment = usize;
 
 /// The number of open transactions at each moment.
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(crate) struct Crowd {
     /// The number of open transactions after each begin and each end.
     open: Vec<usize>,
 }
 
 impl Crowd {
     /// Records the begin of a transaction and returns the moment.
-    pub(super) fn enter(&mut self) -> Moment {
+    pub(crate) fn enter(&mut self) -> Moment {
         self.open.push(self.now() + 1);
         self.open.len() - 1
     }
 
     /// Records the end of a transaction.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         let left = self.now().checked_sub(1).expect("each transaction that ends has begun");
         self.open.push(left);
     }
@@ -34,7 +34,7 @@ impl Crowd {
     }
 
     /// The maximum of open transactions since this moment.
-    pub(super) fn most_since(&self, began: Moment) -> usize {
+    pub(crate) fn most_since(&self, began: Moment) -> usize {
         self.open[began..].iter().copied().max().unwrap_or(0)
     }
 }

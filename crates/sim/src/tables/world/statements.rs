@@ -1,0 +1,204 @@
+//! Statements of transactions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lode_engine::{EngineError, RowAddress};
+use lode_page::Value;
+
+use super::{Done, OpenTxn, Read, World, look};
+use crate::random::{Random, mix};
+use crate::tables::model::{RowNo, State, Work};
+use crate::tables::rows::{self, CHILD, PARENT, Row, int};
+use crate::tables::step::{TablesWork, What};
+
+/// Values of the column `d` are below this number.
+const VALUES: u64 = 40;
+
+impl World<'_> {
+    /// Begins a transaction. `None` if that failed.
+    pub(super) fn begin(&mut self) -> Done<Option<OpenTxn>> {
+        let began = self.crowd.enter();
+        let mut txn = match self.database().begin_write() {
+            Ok(txn) => txn,
+            Err(e) => {
+                self.excused_read("a beginning", began, &e)?;
+                self.crowd.leave();
+                return Ok(None);
+            }
+        };
+        txn.set_durability(self.durability);
+        let (durability, work) = (self.durability, Work::new(self.model.newest().clone()));
+        Ok(Some(OpenTxn { txn, durability, work, savepoints: Vec::new(), began }))
+    }
+
+    /// Drops a transaction.
+    pub(super) fn abandon(&mut self, open: OpenTxn) {
+        drop(open);
+        self.crowd.leave();
+    }
+
+    /// Runs a statement. Returns false if the transaction cannot continue.
+    pub(super) fn statement(&mut self, open: &mut OpenTxn, work: &TablesWork) -> Done<bool> {
+        let mut r = Random::of_seed(work.seed);
+        let tables: Vec<usize> = open.work.seen.0.keys().copied().collect();
+        let first = r.skewed(0, tables.len().saturating_sub(1) as u64) as usize;
+        let Some(&table) = tables.get(first) else { return Ok(true) };
+        let done = match work.what {
+            What::Insert | What::Load => self.insert(open, table, work, &mut r),
+            _ => self.change(open, table, work, &mut r),
+        };
+        match done {
+            Ok(()) => Ok(!self.machine.is_cut()),
+            Err(Read::Wrong(_)) if self.machine.is_cut() => Ok(false),
+            Err(Read::Wrong(w)) => Err(w),
+            Err(Read::Failed(e)) => self.excused_read("a statement", open.began, &e).map(|()| false),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        open: &mut OpenTxn,
+        table: usize,
+        work: &TablesWork,
+        r: &mut Random,
+    ) -> Result<(), Read> {
+        let loads = work.what == What::Load;
+        let rows = self.new_rows(&open.work.seen, table, work.rows, loads, r);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let columns = rows::columns(rows.iter().map(|(_, row)| row));
+        match loads {
+            true => open.txn.load(rows::name(table), columns)?,
+            false => open.txn.insert(rows::name(table), columns)?,
+        };
+        open.work.tables.insert(table);
+        open.work.seen.rows_mut(table).extend(rows);
+        Ok(())
+    }
+
+    /// New rows, with their numbers. Keys of some loads ascend.
+    pub(super) fn new_rows(
+        &mut self,
+        seen: &State,
+        table: usize,
+        count: u32,
+        loads: bool,
+        r: &mut Random,
+    ) -> Vec<(RowNo, Row)> {
+        let ascends = loads && !r.once_in(3);
+        let first = i64::from(self.scenario.keys) + self.clock as i64 * 10;
+        let mut of = |w: &mut Self, i: i64| {
+            let k = (ascends).then_some(first + i);
+            let row = w.new_row(seen, table, k, r);
+            w.clock += 1;
+            (w.clock, row)
+        };
+        let mut rows: Vec<(RowNo, Row)> = (0..i64::from(count)).map(|i| of(self, i)).collect();
+        if !ascends {
+            // A statement that repeats a key would break its constraint most of the time.
+            let mut keys = BTreeSet::new();
+            let all = seen.0.get(&table).into_iter().flat_map(|t| t.rows.values());
+            let mut taken: BTreeSet<i64> = all.filter_map(|row| int(&row[0])).collect();
+            if r.once_in(6) || rows::keys(table).is_empty() {
+                taken.clear();
+            }
+            rows.retain(|(_, row)| int(&row[0]).is_none_or(|k| !taken.contains(&k) && keys.insert(k)));
+        }
+        rows
+    }
+
+    /// A row with these or other values, and a text of its own.
+    fn new_row(&mut self, seen: &State, table: usize, k: Option<i64>, r: &mut Random) -> Row {
+        self.clock += 1;
+        let version = self.clock;
+        let k = k.unwrap_or_else(|| r.below(self.scenario.keys.into()) as i64);
+        let of_column = match table {
+            _ if r.once_in(6) => Value::Null,
+            // A value that no other row has, as a rule.
+            PARENT if r.once_in(10) => Value::Int(r.below(1000) as i64),
+            PARENT => Value::Int(1000 + version as i64),
+            CHILD => {
+                let parents: Vec<&Row> =
+                    seen.0.get(&PARENT).iter().flat_map(|t| t.rows.values().take(50)).collect();
+                match r.pick(&parents) {
+                    Some(parent) if !r.once_in(20) => parent[0].clone(),
+                    Some(_) => Value::Int(r.below(self.scenario.keys.into()) as i64),
+                    None => Value::Null,
+                }
+            }
+            _ => Value::Int(r.below(100) as i64),
+        };
+        let bytes = r.skewed(1, self.scenario.text_bytes.into()) as usize;
+        let mut text = format!("version-{version} ");
+        let mut at = version;
+        while text.len() < bytes {
+            at = mix(at.wrapping_add(1));
+            text.push_str(&format!("{at:x}"));
+        }
+        Arc::new(vec![Value::Int(k), of_column, Value::Int(r.below(VALUES) as i64), Value::text(&text)])
+    }
+
+    fn change(
+        &mut self,
+        open: &mut OpenTxn,
+        table: usize,
+        work: &TablesWork,
+        r: &mut Random,
+    ) -> Result<(), Read> {
+        let all: Vec<RowNo> = open.work.seen.0[&table].rows.keys().copied().collect();
+        let chosen: BTreeSet<RowNo> = (0..work.rows).filter_map(|_| r.pick(&all).copied()).collect();
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let name = rows::name(table);
+        let addresses = self.addresses(open, table, &chosen)?;
+        if work.what == What::Delete {
+            open.txn.delete(name, &addresses)?;
+            open.work.touch(table, chosen.iter().copied());
+            let rows = open.work.seen.rows_mut(table);
+            chosen.iter().for_each(|id| drop(rows.remove(id)));
+        } else {
+            let changed: Vec<(RowNo, Row)> = chosen
+                .iter()
+                .map(|id| {
+                    let old = open.work.seen.0[&table].rows[id].clone();
+                    let mut row = (*self.new_row(&open.work.seen, table, None, r)).clone();
+                    let keeps = work.what == What::Update;
+                    let kept = if keeps || r.once_in(2) { 0..1 } else { 1..2 };
+                    kept.for_each(|c| row[c] = old[c].clone());
+                    if keeps && table != CHILD {
+                        row[1] = old[1].clone();
+                    }
+                    (*id, Arc::new(row))
+                })
+                .collect();
+            let columns = rows::columns(changed.iter().map(|(_, row)| row));
+            open.txn.update(name, &addresses, &rows::ALL, columns)?;
+            open.work.touch(table, chosen.iter().copied());
+            open.work.seen.rows_mut(table).extend(changed);
+        }
+        open.work.tables.insert(table);
+        Ok(())
+    }
+
+    /// The addresses of rows, as the transaction sees them. Compares all that it reads.
+    fn addresses(
+        &mut self,
+        open: &mut OpenTxn,
+        table: usize,
+        chosen: &BTreeSet<RowNo>,
+    ) -> Result<Vec<RowAddress>, Read> {
+        let current = open.txn.current()?;
+        let t = current.table(rows::name(table)).ok_or(EngineError::NoSuchTable(rows::name(table).into()))?;
+        let found = rows::scan(&current, &t)?;
+        let seen = &open.work.seen.0[&table].rows;
+        look::same_rows(rows::name(table), found.iter().map(|f| f.1.clone()).collect(), seen.values())?;
+        let at = |id: &RowNo| {
+            let text = rows::text(&seen[id]);
+            found.iter().find(|(_, row)| rows::text(row) == text).expect("the rows are the same").0
+        };
+        Ok(chosen.iter().map(at).collect())
+    }
+}

@@ -1,0 +1,197 @@
+//! Conflicting transactions over a table with a delta on real threads, while other threads merge the delta and work in the
+//! background. Their history satisfies snapshot isolation, and the rows pass the check. `LODE_ROUNDS=200` runs more rounds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use lode_base::Geometry;
+use lode_base::random::mix;
+use lode_engine::{
+    Changes, ColumnDef, Database, DatabaseOptions, Durability, EngineError, Snapshot, Table, TableDef,
+    TableOptions, WriteTxn,
+};
+use lode_firmware::{Drive, DriveOptions};
+use lode_flash::Medium;
+use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
+use lode_sim::history::{History, Op, Options, Outcome, Transaction};
+
+/// The number of histories in an ordinary run.
+const ROUNDS: u64 = 12;
+const THREADS: u64 = 3;
+const TRANSACTIONS: u64 = 100;
+const KEYS: u64 = 12;
+const TABLE: &str = "t";
+const COLUMNS: [(&str, DataType); 2] = [("k", DataType::BigInt), ("s", DataType::Text)];
+
+fn database(round: u64) -> Database {
+    let geometry = Geometry::new(1, 1, 1, 4096, 4096, 256 << 10, 128).unwrap();
+    let (medium, _) = Medium::simulated(geometry);
+    let drive = Drive::format(medium, DriveOptions::default()).unwrap();
+    let options = DatabaseOptions {
+        frame_bytes: if round.is_multiple_of(2) { 8 << 10 } else { 1 << 20 },
+        node_bytes: 256,
+        write_back_bytes: 4 << 10,
+        redo_bytes_max: 32 << 10,
+        // Claims are forgotten soon, or never.
+        recent_bytes: if round.is_multiple_of(3) { 1 } else { 1 << 20 },
+        ..DatabaseOptions::default()
+    };
+    let database = Database::open(Arc::new(drive), options).unwrap();
+    let column = |(name, data_type): (&str, DataType)| ColumnDef {
+        name: name.into(),
+        ty: ColumnType { data_type, nullable: true },
+        max_chars: None,
+        declared: data_type.to_string(),
+    };
+    let def = TableDef {
+        name: TABLE.into(),
+        columns: COLUMNS.map(column).into(),
+        primary_key: vec![0],
+        options: TableOptions { changes: Changes::Delta, ..TableOptions::default() },
+        constraints: Vec::new(),
+    };
+    database.create_table(def, false).unwrap();
+    database
+}
+
+fn column(data_type: DataType, value: &Value) -> Column {
+    let mut b = ColumnBuilder::new(data_type);
+    b.push(value).unwrap();
+    b.finish()
+}
+
+fn text(values: &[u64]) -> Column {
+    let numbers: Vec<String> = values.iter().map(u64::to_string).collect();
+    column(DataType::Text, &Value::text(&numbers.join(" ")))
+}
+
+/// The numbers in the row with a key.
+fn numbers(s: &Snapshot, t: &Table, key: u64) -> Result<Option<Vec<u64>>, EngineError> {
+    let Some(row) = s.row_by_key(t, &[0], &[Value::Int(key as i64)])? else { return Ok(None) };
+    match &s.row_values(t, row, &[1])?[0] {
+        Value::Bytes(text) => {
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            Ok(Some(text.split(' ').map(|n| n.parse().unwrap()).collect()))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Writes the row with a key, or deletes it.
+fn write(txn: &mut WriteTxn, key: u64, values: Option<&[u64]>) -> Result<(), EngineError> {
+    let current = txn.current()?;
+    let t = current.table(TABLE).unwrap();
+    let row = current.row_by_key(&t, &[0], &[Value::Int(key as i64)])?;
+    match (row, values) {
+        (Some(row), Some(values)) => txn.update(TABLE, &[row], &[1], vec![text(values)]).map(drop),
+        (Some(row), None) => txn.delete(TABLE, &[row]).map(drop),
+        (None, Some(values)) => {
+            let key = column(DataType::BigInt, &Value::Int(key as i64));
+            txn.insert(TABLE, vec![key, text(values)]).map(drop)
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// The reads and writes of a transaction. Even keys are registers, odd keys are lists.
+fn work(txn: &mut WriteTxn, seed: u64, counter: &AtomicU64) -> Result<Vec<Op>, EngineError> {
+    let mut ops = Vec::new();
+    for i in 0..1 + mix(seed) % 6 {
+        let r = mix(seed.wrapping_mul(31).wrapping_add(i));
+        let (key, writes) = (r % KEYS, (r >> 32).is_multiple_of(2));
+        let current = txn.current()?;
+        let t = current.table(TABLE).unwrap();
+        let found = numbers(&current, &t, key)?;
+        let value = counter.fetch_add(1, Ordering::Relaxed);
+        if key % 2 == 1 {
+            let values = found.unwrap_or_default();
+            ops.push(Op::ReadList { list: key, values: values.clone() });
+            if writes {
+                write(txn, key, Some(&[values, vec![value]].concat()))?;
+                ops.push(Op::Append { list: key, value });
+            }
+            continue;
+        }
+        // A transaction that reads before it writes tells the order of versions.
+        ops.push(Op::Read { register: key, value: found.map(|v| v[0]) });
+        if writes && r >> 60 == 0 {
+            write(txn, key, None)?;
+            ops.push(Op::Delete { register: key });
+        } else if writes {
+            write(txn, key, Some(&[value]))?;
+            ops.push(Op::Write { register: key, value });
+        }
+    }
+    Ok(ops)
+}
+
+fn session(n: u64, round: u64, db: &Database, clock: &AtomicU64) -> Vec<Transaction> {
+    let mut done = Vec::new();
+    for i in 0..TRANSACTIONS {
+        let seed = mix(round << 32 | n << 16 | i);
+        let invoked = clock.fetch_add(1, Ordering::SeqCst);
+        let mut txn = db.begin_write().unwrap();
+        txn.set_durability([Durability::Commit, Durability::Group, Durability::None][(round % 3) as usize]);
+        let snapshot = txn.snapshot().csn().raw();
+        let ops = work(&mut txn, seed, clock).unwrap();
+        let outcome = match txn.commit() {
+            Ok(_) => Outcome::Committed,
+            // Both made a row with one key.
+            Err(EngineError::Conflict { .. } | EngineError::DuplicateKey { .. }) => Outcome::Aborted,
+            Err(e) => panic!("{e}"),
+        };
+        let returned = clock.fetch_add(1, Ordering::SeqCst);
+        done.push(Transaction {
+            session: n as u32,
+            ops,
+            outcome,
+            snapshot: Some(snapshot),
+            commit: None,
+            invoked: Some(invoked),
+            returned: Some(returned),
+        });
+    }
+    done
+}
+
+/// Merges until the sessions are over. Answers how often.
+fn merger(db: &Database, is_over: &AtomicBool) -> u64 {
+    let mut merges = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        match merges % 3 {
+            0 => drop(db.work(1 << 16)),
+            _ => db.merge(TABLE).unwrap(),
+        }
+        merges += 1;
+    }
+    merges
+}
+
+#[test]
+fn histories_of_threads_are_clean() {
+    let rounds = std::env::var("LODE_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
+    let (mut commits, mut conflicts, mut merges) = (0, 0, 0);
+    for round in 0..rounds {
+        let db = database(round);
+        let (clock, is_over) = (AtomicU64::new(1), AtomicBool::new(false));
+        let mut history = History::default();
+        std::thread::scope(|s| {
+            let (db, clock, is_over) = (&db, &clock, &is_over);
+            let merger = s.spawn(move || merger(db, is_over));
+            let sessions: Vec<_> =
+                (0..THREADS).map(|n| s.spawn(move || session(n, round, db, clock))).collect();
+            let ended: Vec<_> = sessions.into_iter().map(|s| s.join()).collect();
+            is_over.store(true, Ordering::Relaxed);
+            merges += merger.join().unwrap();
+            ended.into_iter().for_each(|e| history.transactions.extend(e.unwrap()));
+        });
+        let report = history.check(&Options::default());
+        assert!(report.is_clean(), "round {round}: {report}");
+        assert_eq!(db.check().unwrap(), Vec::<String>::new(), "round {round}");
+        let count = |o| history.transactions.iter().filter(|t| t.outcome == o).count();
+        commits += count(Outcome::Committed);
+        conflicts += count(Outcome::Aborted);
+    }
+    println!("{commits} commits, {conflicts} conflicts, {merges} merges");
+    assert!(conflicts > 0 && merges > rounds, "without conflicts and merges the test proves nothing");
+}
