@@ -214,6 +214,7 @@ fn table_def(
     let mut page_index = Vec::new();
     let mut encoding = Encodings::default();
     let mut changes = None;
+    let mut cluster_by = Vec::new();
     for (option, value) in table_options(options)? {
         match option.as_str() {
             "layout" => {
@@ -239,9 +240,18 @@ fn table_def(
                 })?;
                 changes = Some(choice);
             }
+            "cluster_by" => {
+                let names: Vec<String> = value.split(',').map(|c| c.trim().to_owned()).collect();
+                if names.iter().any(String::is_empty) {
+                    let message = format!("cluster_by cannot be '{value}': expected names of columns");
+                    return Err(bad_option(message));
+                }
+                cluster_by = numbers(&names)?;
+            }
             other => {
                 let message = format!(
-                    "there is no table option \"{other}\": expected layout, page_index, encoding or changes"
+                    "there is no table option \"{other}\": expected layout, page_index, encoding, changes or \
+                     cluster_by"
                 );
                 return Err(bad_option(message));
             }
@@ -262,7 +272,7 @@ fn table_def(
         name,
         columns,
         primary_key,
-        options: TableOptions { layout, page_index, encoding, changes },
+        options: TableOptions { layout, page_index, encoding, changes, cluster_by },
         constraints: Vec::new(),
     })
 }
@@ -470,8 +480,12 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         (each, all) if each.is_empty() => format!(", encoding = '{}'", all.name()),
         (each, _) => format!(", encoding = '{}'", each.join(", ").replace('\'', "''")),
     };
+    let cluster_by = match list(&def.options.cluster_by) {
+        columns if columns.is_empty() => String::new(),
+        columns => format!(", cluster_by = '{}'", columns.join(",").replace('\'', "''")),
+    };
     format!(
-        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}'{encoding})",
+        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}'{encoding}{cluster_by})",
         lines.join(",\n")
     )
 }

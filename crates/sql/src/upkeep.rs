@@ -1,24 +1,38 @@
 //! VACUUM and ANALYZE: work on tables that changes no row.
 //!
 //! - `VACUUM [t]` merges the deltas of all tables, or of one, into their pages.
+//! - `VACUUM FULL [t]` writes them anew, in the order of `cluster_by` or of the primary key. DataFusion sorts the rows, within its
+//!   memory, and the engine writes pages of them.
 //! - `ANALYZE [t]` collects the statistics of all tables, or of one. Queries do that too, once for each version of a table.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Analyze, ObjectName, VacuumStatement};
-use lode_engine::{Snapshot, Table};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::sql::parser::DFParser;
+use datafusion::sql::sqlparser::ast::{Analyze, Ident, ObjectName, VacuumStatement};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use futures::StreamExt;
+use lode_engine::{EngineError, Snapshot, Table, TableDef};
+use lode_page::Column;
+use tokio::sync::mpsc;
 
-use crate::dml::find_table;
+use crate::dml::{cast_to, column_of, find_table};
 use crate::error::state as sqlstate;
+use crate::session::{plan, start};
 use crate::statement::{StatementResult, table_name};
 use crate::threads::blocking;
 use crate::transaction::TransactionStatus;
 use crate::{Session, SqlError};
 
-/// `VACUUM [t]`.
+/// A rewrite begins this often if others change the table meanwhile, the last time alone.
+const RUNS_MAX: u32 = 4;
+/// Batches that wait for the thread that writes pages.
+const WAITING_BATCHES: usize = 2;
+
+/// `VACUUM [FULL] [t]`.
 pub(crate) async fn vacuum(session: &Session, v: &VacuumStatement) -> Result<StatementResult, SqlError> {
     let refused = [
-        (v.full, "FULL"),
         (v.sort_only, "SORT ONLY"),
         (v.delete_only, "DELETE ONLY"),
         (v.reindex, "REINDEX"),
@@ -34,12 +48,110 @@ pub(crate) async fn vacuum(session: &Session, v: &VacuumStatement) -> Result<Sta
         return Err(SqlError::failed(sqlstate::ACTIVE_SQL_TRANSACTION, message));
     }
     let tables = tables(&session.snapshot().await?, v.table_name.as_ref())?;
+    if v.full {
+        for t in tables {
+            rewrite(session, t.name()).await?;
+        }
+        return Ok(StatementResult::done("VACUUM"));
+    }
     let db = session.database().clone();
     blocking(move || {
         tables.iter().try_for_each(|t| db.merge(t.name()))?;
         Ok(StatementResult::done("VACUUM"))
     })
     .await
+}
+
+/// Writes a table anew. If others change it meanwhile, this begins again, the last time while they wait.
+async fn rewrite(session: &Session, name: &str) -> Result<(), SqlError> {
+    let mut runs = 1;
+    loop {
+        match rewrite_once(session, name, runs == RUNS_MAX).await {
+            Err(SqlError::Engine(EngineError::Conflict { .. })) if runs < RUNS_MAX => runs += 1,
+            done => return done,
+        }
+    }
+}
+
+async fn rewrite_once(session: &Session, name: &str, alone: bool) -> Result<(), SqlError> {
+    let (db, of) = (session.database().clone(), name.to_owned());
+    let durability = session.durability().of_engine();
+    let begun = blocking(move || {
+        let mut txn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
+        txn.set_durability(durability);
+        // A table that was dropped since the statement began has nothing to rewrite.
+        match txn.table(&of) {
+            Some(_) => Ok(Some(txn.rewrite(&of)?)),
+            None => Ok(None),
+        }
+    });
+    let Some(mut rewrite) = begun.await? else { return Ok(()) };
+    let table = rewrite.table().clone();
+    let order = table.def().cluster_columns();
+    if order.is_empty() {
+        return blocking(move || {
+            rewrite.push_all()?;
+            rewrite.finish()?;
+            Ok(())
+        })
+        .await;
+    }
+    let names: Vec<String> =
+        order.iter().map(|&c| quoted(&table.def().columns[usize::from(c)].name)).collect();
+    let state = session.state_at(rewrite.snapshot().clone(), None);
+    let query = format!("SELECT * FROM {} ORDER BY {}", quoted(name), names.join(", "));
+    let mut statements = DFParser::parse_sql_with_dialect(&query, &PostgreSqlDialect {})?;
+    let query = statements.pop_front().expect("the text is one statement");
+    let (_, rows) = start(&state, &plan(&state, query).await?).await?;
+    let (sender, mut receiver) = mpsc::channel::<Vec<Column>>(WAITING_BATCHES);
+    let writer = tokio::spawn(blocking(move || {
+        while let Some(columns) = receiver.blocking_recv() {
+            rewrite.push(columns)?;
+        }
+        Ok(rewrite)
+    }));
+    let mut rows = pin!(rows);
+    let mut failure = None;
+    while let Some(batch) = rows.next().await {
+        let columns = batch.map_err(SqlError::from).and_then(|b| columns_of(table.def(), &b));
+        match columns {
+            // The writer ends early only with an error of its own, which is returned below.
+            Ok(columns) => {
+                if sender.send(columns).await.is_err() {
+                    break;
+                }
+            }
+            Err(e) => {
+                failure = Some(e);
+                break;
+            }
+        }
+    }
+    drop(sender);
+    let written = match writer.await {
+        Ok(written) => written,
+        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        Err(_) => Err(SqlError::shutting_down()),
+    };
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let rewrite = written?;
+    blocking(move || {
+        rewrite.finish()?;
+        Ok(())
+    })
+    .await
+}
+
+/// A batch of all columns of a table, as the engine has them.
+fn columns_of(def: &TableDef, batch: &RecordBatch) -> Result<Vec<Column>, SqlError> {
+    let columns = (0u16..).zip(batch.columns());
+    columns.map(|(i, array)| column_of(def, i, &cast_to(def, i, array)?)).collect()
+}
+
+fn quoted(name: &str) -> String {
+    Ident::with_quote('"', name).to_string()
 }
 
 /// `ANALYZE [t]`.

@@ -32,7 +32,7 @@ use crate::EngineError;
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
 /// The newest version of any catalog page.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// The version of pages that every Lode can read.
 pub(crate) const VERSION_PLAIN: u8 = 1;
 const NEXT_OWNER: &str = "next_table";
@@ -214,7 +214,7 @@ mod tests {
         let mut bytes = Root::empty().encode(VERSION_PLAIN).data.to_vec();
         bytes[5] = 9;
         let e = decoded(&PageBuf::copy_from(&bytes)).err().unwrap();
-        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 4");
+        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 5");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! A commit that changes a table writes the table's descriptor in the same batch as its pages. The root changes only when tables
 //! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET
-//! NULL, 4 if it has a delta.
+//! NULL, 4 if it has a delta, 5 if it has options or trees that Lode did not know before.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +30,7 @@ const READ_PAGES: usize = 256;
 const VERSION_CONSTRAINTS: u8 = 2;
 const VERSION_ON_DELETE: u8 = 3;
 const VERSION_DELTA: u8 = 4;
+const VERSION_CLUSTERED: u8 = 5;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -167,6 +168,7 @@ fn version_of(t: &Table) -> u8 {
     let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
+        _ if t.is_rewritten || !t.def().options.cluster_by.is_empty() => VERSION_CLUSTERED,
         _ if t.has_delta() => VERSION_DELTA,
         true => VERSION_PLAIN,
         false if t.def().constraints.iter().any(acts) => VERSION_ON_DELETE,

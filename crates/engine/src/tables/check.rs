@@ -63,7 +63,7 @@ fn problem(checked: Result<(), EngineError>) -> Result<Option<String>, EngineErr
 /// Every row has its entry in each B+-tree index of its table.
 fn check_indexes(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Result<(), EngineError> {
     for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
-        let Some(tree) = snapshot.tree(&index::tree_name(&index.name)) else {
+        let Some(tree) = snapshot.tree(&t.index_tree(index)) else {
             problems.push(format!("table \"{}\": index \"{}\" has no tree", t.name(), index.name));
             continue;
         };

@@ -61,7 +61,7 @@ fn check_entries(snapshot: &Snapshot, t: &Table, say: &mut dyn FnMut(String)) ->
     let keys: Vec<(usize, Vec<u16>)> = t.keys().map(|(_, key)| key.to_vec()).enumerate().collect();
     let mut trees = Vec::new();
     for i in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
-        match snapshot.tree(&index::tree_name(&i.name)) {
+        match snapshot.tree(&t.index_tree(i)) {
             Some(tree) => trees.push((i, tree, 0u64)),
             None => say(format!("index \"{}\" has no tree", i.name)),
         }

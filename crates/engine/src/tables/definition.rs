@@ -111,6 +111,9 @@ pub struct TableOptions {
     /// Where changes of few rows go.
     #[serde(default, skip_serializing_if = "Changes::is_pages")]
     pub changes: Changes,
+    /// The columns in whose order VACUUM FULL puts the rows. Empty: the primary key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_by: Vec<u16>,
 }
 
 /// Where changes of few rows go.
@@ -228,9 +231,11 @@ impl TableDef {
         if let Some(pair) = names.windows(2).find(|p| p[0] == p[1]) {
             return Err(EngineError::DuplicateColumn { table: self.name.clone(), column: pair[0].into() });
         }
-        for (what, list) in
-            [("the primary key", &self.primary_key), ("the page index", &self.options.page_index)]
-        {
+        for (what, list) in [
+            ("the primary key", &self.primary_key),
+            ("the page index", &self.options.page_index),
+            ("cluster_by", &self.options.cluster_by),
+        ] {
             check_columns(&self.name, what, list, columns)?;
         }
         if self.options.layout == Layout::Row && self.options.changes == Changes::Delta {
@@ -276,6 +281,14 @@ impl TableDef {
             _ => None,
         });
         primary.into_iter().chain(unique)
+    }
+
+    /// The columns in whose order VACUUM FULL puts the rows: `cluster_by`, else the primary key. Empty: the order stays.
+    pub fn cluster_columns(&self) -> &[u16] {
+        match &self.options.cluster_by[..] {
+            [] => &self.primary_key,
+            columns => columns,
+        }
     }
 
     /// Checks a foreign key against the table that it references.

@@ -28,7 +28,7 @@ use crate::EngineError;
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
 
 /// The prefix of the names of trees of indexes.
-const TREE_PREFIX: &str = "__lode_index_";
+const TREE_PREFIX: &str = "__lode_index";
 pub(super) const PAGE_BYTES: usize = 8;
 /// The most bytes of values in a key.
 pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
@@ -48,9 +48,20 @@ pub struct IndexedPages {
     pub count: u64,
 }
 
-/// Returns the name of the tree of an index.
-pub(super) fn tree_name(index: &str) -> String {
-    format!("{TREE_PREFIX}{index}")
+impl Table {
+    /// Returns the name of the tree of one of its indexes. A table that was rewritten has trees with its number in their names, beside
+    /// which those of the table that it replaces stay for older snapshots.
+    pub(super) fn index_tree(&self, index: &IndexDef) -> String {
+        match self.is_rewritten {
+            true => format!("{TREE_PREFIX}{}_{}", self.id().raw(), index.name),
+            false => format!("{TREE_PREFIX}_{}", index.name),
+        }
+    }
+
+    /// Returns the names of the trees of its B+-tree indexes.
+    pub(super) fn index_trees(&self) -> impl Iterator<Item = String> + '_ {
+        self.indexes().iter().filter(|i| i.kind != IndexKind::Page).map(|i| self.index_tree(i))
+    }
 }
 
 /// Returns whether a tree belongs to an index. The index may have been dropped.
@@ -258,7 +269,7 @@ impl Snapshot {
             }
         }
         let Some((_, index, ranges)) = best else { return Ok(None) };
-        let Some(tree) = self.catalog().tree(&tree_name(&index.name)) else { return Ok(None) };
+        let Some(tree) = self.catalog().tree(&t.index_tree(index)) else { return Ok(None) };
         let found = self.look_up(t, tree, &ranges, most);
         // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
         if self.is_dropped(tree) {

@@ -23,7 +23,7 @@ use lode_program::Expr;
 use super::definition::{IndexDef, IndexKind};
 use super::delta::Directory;
 use super::index::{
-    KeyRange, NULL, PAGE_BYTES, PRESENT, VALUE_BYTES_MAX, bounds, equal_to, page_named, ranges_of, tree_name,
+    KeyRange, NULL, PAGE_BYTES, PRESENT, VALUE_BYTES_MAX, bounds, equal_to, page_named, ranges_of,
 };
 use super::key::KeyReader;
 use super::table::Table;
@@ -195,7 +195,7 @@ impl Snapshot {
         if !follows || !order.iter().all(|o| o.descending == backward && nulls(o)) {
             return None;
         }
-        let tree = self.catalog().tree(&tree_name(&index.name))?.clone();
+        let tree = self.catalog().tree(&t.index_tree(index))?.clone();
         let prefix_bytes = prefix.len();
         let (low, high) = bounds(terms, first.column, type_of(first.column).data_type);
         let without_nulls = first.nulls == NullsAt::Nowhere;

@@ -63,7 +63,7 @@ pub use read::ReadAhead;
 pub use scan::Scan;
 pub use statistics::TableStatistics;
 pub use table::{RowAddress, Table};
-pub use write::{SavedChanges, WriteTxn};
+pub use write::{SavedChanges, TableRewrite, WriteTxn};
 
 /// Bytes of images that are written to a delta before its cells are surveyed.
 const SURVEY_BYTES: u64 = 1 << 20;
@@ -97,8 +97,7 @@ impl Tables {
             self.begin_exclusive()?.finish_indexes()?;
         }
         let current = self.trees.heads().current();
-        let indexes: BTreeSet<String> =
-            current.tables().flat_map(|t| t.indexes().iter().map(|i| index::tree_name(&i.name))).collect();
+        let indexes: BTreeSet<String> = current.tables().flat_map(|t| t.index_trees()).collect();
         let rows: BTreeSet<String> =
             current.tables().filter(|t| t.has_delta()).map(|t| delta::tree_name(t.id())).collect();
         let is_left = |t: &&Tree| {
@@ -144,7 +143,7 @@ impl Tables {
     pub(crate) fn merge_step(&self, at_rest: bool) -> Result<bool, EngineError> {
         let current = self.trees.snapshot()?;
         for t in current.tables() {
-            let Some(delta) = t.delta() else { continue };
+            let Some(delta) = t.delta().filter(|d| !d.is_held()) else { continue };
             let mut due = delta.next_due();
             let written = delta.written();
             if due.is_empty() && (written >= SURVEY_BYTES || at_rest && delta.may_have_rows()) {

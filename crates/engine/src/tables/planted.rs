@@ -28,6 +28,9 @@ lode_base::planted_faults! {
     ValidatedTooLate: "the claims of a commit are validated from the newest commit on, not from its snapshot on",
     TooOldUnchecked: "the rows of a transaction older than the remembered claims are not compared",
     KeysNotCheckedAgain: "a commit with the right to write does not check keys on the newest state",
+    // Rewrites.
+    RewriteNotClaimed: "a rewrite of a table does not see that others changed its delta",
+    RewrittenKeyMissing: "a rewritten table has no entries of its keys",
     // Entries and ids.
     KeyEntryMissing: "a key that a commit puts in has no entry",
     IndexEntryMissing: "an index has no entry of a row that a commit puts in",

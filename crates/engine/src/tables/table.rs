@@ -95,6 +95,8 @@ pub struct Table {
     pub(super) tail: Option<Lpid>,
     /// Whether entries of the page index may be missing, since its rule was registered after the pages were written.
     pub(super) index_pending: bool,
+    /// Whether VACUUM FULL made it: trees of its indexes have its number in their names.
+    pub(super) is_rewritten: bool,
     /// Its descriptor page in the catalog.
     pub(super) descriptor: Lpid,
     /// Of its pages alone, if it has a delta.
@@ -121,6 +123,9 @@ pub(super) struct TableDescriptor {
     /// With a delta: no row id of the table's pages is below this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) next_row_id: Option<u64>,
+    /// Whether VACUUM FULL made the table.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_rewritten: bool,
 }
 
 impl Table {
@@ -148,12 +153,9 @@ impl Table {
             Some(raw) => Some(Lpid::from_raw(raw).ok_or_else(|| format!("page {raw} is out of range"))?),
         };
         let next_row_id = d.next_row_id;
-        let table = Self::new(TableId::new(d.id), d.def, d.indexes, extents, descriptor).with_contents(
-            d.rows,
-            d.bytes,
-            tail,
-            d.index_pending,
-        );
+        let table = Self::new(TableId::new(d.id), d.def, d.indexes, extents, descriptor);
+        let table = Self { is_rewritten: d.is_rewritten, ..table };
+        let table = table.with_contents(d.rows, d.bytes, tail, d.index_pending);
         if table.by_extent.len() != table.extents.len() {
             return Err("an extent is listed twice".into());
         }
@@ -190,6 +192,7 @@ impl Table {
             bytes: 0,
             tail: None,
             index_pending: false,
+            is_rewritten: false,
             descriptor,
             statistics: OnceLock::new(),
             bounds: KnownBounds::default(),
@@ -202,7 +205,8 @@ impl Table {
     /// directory anew.
     pub(super) fn next(&self, indexes: Vec<IndexDef>, extents: Vec<TableExtent>) -> Self {
         let next = Self::new(self.id, self.def.clone(), indexes, extents, self.descriptor);
-        let next = Self { delta: self.delta.clone(), directory: self.directory.clone(), ..next };
+        let (delta, directory) = (self.delta.clone(), self.directory.clone());
+        let next = Self { delta, directory, is_rewritten: self.is_rewritten, ..next };
         next.with_contents(self.rows, self.bytes, self.tail, self.index_pending)
     }
 
@@ -246,6 +250,7 @@ impl Table {
             tail: self.tail.map(Lpid::raw),
             index_pending: self.index_pending,
             next_row_id: self.delta.as_ref().map(|d| d.next_id()),
+            is_rewritten: self.is_rewritten,
         }
     }
 

@@ -128,7 +128,14 @@ impl TreeLoad {
     /// # Errors
     /// [`EngineError::TreeExists`] when a tree of this name was created meanwhile, or when the drive is full or fails. There is no
     /// such tree then, unless the error says that the database must be opened again.
-    pub fn finish(mut self) -> Result<Tree, EngineError> {
+    pub fn finish(self) -> Result<Tree, EngineError> {
+        let committer = self.committer.clone();
+        let _permit = committer.permit();
+        self.finish_alone()
+    }
+
+    /// As [`TreeLoad::finish`], for the holder of the right to write.
+    pub(crate) fn finish_alone(mut self) -> Result<Tree, EngineError> {
         if let Some(e) = self.failed.take() {
             return Err(e);
         }
@@ -144,7 +151,6 @@ impl TreeLoad {
         let bitmap = std::mem::replace(&mut self.bitmap, Allocation::empty(last));
         self.stage(allocation::page_of(last), bitmap.freeze())?;
         let committer = self.committer.clone();
-        let _permit = committer.permit();
         if committer.heads().refreshed()?.tree(self.tree.name()).is_some() {
             return Err(EngineError::TreeExists(self.tree.name().into()));
         }

@@ -76,13 +76,11 @@ impl World {
                 let saved = open.txn.savepoint().unwrap();
                 open.savepoint = Some((saved, open.seen.clone(), open.touched.clone()));
                 self.statement(open);
-            }
-            _ => {
-                if let Some((saved, seen, touched)) = &open.savepoint {
-                    open.txn.rollback_to(saved);
-                    (open.seen, open.touched) = (seen.clone(), touched.clone());
+                if self.random.once_in(2) {
+                    open.roll_back();
                 }
             }
+            _ => open.roll_back(),
         }
     }
 

@@ -25,6 +25,7 @@ pub(super) struct Met {
     pub(super) broken: u32,
     pub(super) within: u32,
     pub(super) failed: u32,
+    pub(super) rewritten: u32,
 }
 
 pub(super) struct World {
@@ -154,7 +155,14 @@ impl World {
     pub(super) fn begin(&self) -> Open {
         let seen = self.committed.clone();
         let txn = self.db.begin_write().unwrap();
-        Open { txn, at_begin: seen.clone(), seen, touched: BTreeSet::new(), savepoint: None }
+        Open {
+            txn,
+            at_begin: seen.clone(),
+            seen,
+            touched: BTreeSet::new(),
+            rewritten: [false; 2],
+            savepoint: None,
+        }
     }
 
     pub(super) fn commit(&mut self, open: Open) {
@@ -173,16 +181,19 @@ impl World {
             )
         };
         match (got, expected) {
-            (Ok(_), Expected::Done(after)) => {
+            (Ok(_), Expected::Done(after) | Expected::DoneOrConflict(after)) => {
                 self.committed = after;
                 self.met.commits += 1;
             }
-            (Err(EngineError::Conflict { .. }), Expected::Conflict) => self.met.conflicts += 1,
+            (Err(EngineError::Conflict { .. }), Expected::Conflict | Expected::DoneOrConflict(_)) => {
+                self.met.conflicts += 1;
+            }
             (Err(e), Expected::Broken) if is_broken(&e) => self.met.broken += 1,
             (got, expected) => {
                 let expected = match expected {
                     Expected::Done(_) => "success",
                     Expected::Conflict => "a conflict",
+                    Expected::DoneOrConflict(_) => "success or a conflict",
                     Expected::Broken => "a broken constraint",
                 };
                 panic!("a commit ended with {got:?}, where {expected} was expected");
@@ -193,7 +204,7 @@ impl World {
     pub(super) fn step(&mut self) {
         let slot = self.random.below(3) as usize;
         let t = self.random.below(2) as usize;
-        match self.random.below(45) {
+        match self.random.below(48) {
             0..16 => {
                 let mut open = self.open[slot].take().unwrap_or_else(|| self.begin());
                 self.statement(&mut open);
@@ -217,7 +228,8 @@ impl World {
             38 => sound(&self.db),
             39..41 => self.work(),
             41..43 => self.fail(t),
-            _ => self.reopen(),
+            43..45 => self.reopen(),
+            _ => self.rewrite(t),
         }
         shows(&self.db.snapshot().unwrap(), &self.committed, &mut self.random);
         if let Some((snapshot, state)) = self.random.pick(&self.old).cloned() {
@@ -249,6 +261,49 @@ impl World {
             }
         }
         self.inner.fail_after(None);
+    }
+
+    /// Rewrites a table, in the order of a column or as it is. Sometimes another transaction commits meanwhile, or a batch fails.
+    pub(super) fn rewrite(&mut self, t: usize) {
+        let mut rewrite = self.db.begin_write().unwrap().rewrite(NAMES[t]).unwrap();
+        match self.random.once_in(4) {
+            true => rewrite.push_all().unwrap(),
+            false => {
+                let c = *self.random.pick(&[0usize, 0, 2]).unwrap();
+                let mut rows: Vec<Row> =
+                    scan(rewrite.snapshot(), NAMES[t]).into_iter().map(|(_, r)| r).collect();
+                rows.sort_by_key(|r| int(&r[c]));
+                // A page each.
+                for rows in rows.chunks(40) {
+                    rewrite.push(columns(&TYPES, rows)).unwrap();
+                }
+            }
+        }
+        let mut is_overtaken = false;
+        match self.random.below(4) {
+            0 => {
+                let mut open = self.begin();
+                self.statement(&mut open);
+                is_overtaken = open.seen.0[t] != open.at_begin.0[t];
+                let before = self.met.commits;
+                self.commit(open);
+                is_overtaken &= self.met.commits > before;
+            }
+            1 => self.inner.fail_after(Some(self.random.below(4) as u32)),
+            _ => {}
+        }
+        let finished = rewrite.finish();
+        self.inner.fail_after(None);
+        match finished {
+            Ok(_) => {
+                assert!(!is_overtaken, "a commit of others is lost");
+                self.met.rewritten += 1;
+                self.open.iter_mut().flatten().for_each(|open| open.rewritten[t] = true);
+            }
+            Err(EngineError::OutOfSpace { .. }) => {}
+            Err(EngineError::Conflict { .. }) => {}
+            Err(e) => panic!("a rewrite ended with {e}"),
+        }
     }
 
     pub(super) fn reopen(&mut self) {

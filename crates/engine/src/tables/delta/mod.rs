@@ -26,7 +26,8 @@ mod ids;
 mod leaves;
 mod own_rows;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -54,6 +55,25 @@ pub(super) struct Delta {
     is_surveyed: AtomicBool,
     /// Cells that are due to be merged, by a survey.
     due: Mutex<Vec<DueCell>>,
+    /// Rewrites of the table that are under way. A merge in the background would make them give up.
+    rewrites: AtomicU32,
+}
+
+/// Keeps background work from merging a delta, for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Unmerged(Arc<Delta>);
+
+impl Unmerged {
+    pub(super) fn hold(delta: &Arc<Delta>) -> Self {
+        delta.rewrites.fetch_add(1, Ordering::Relaxed);
+        Self(delta.clone())
+    }
+}
+
+impl Drop for Unmerged {
+    fn drop(&mut self) {
+        self.0.rewrites.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Delta {
@@ -87,6 +107,11 @@ impl Delta {
         self.written.store(0, Ordering::Relaxed);
         self.is_surveyed.store(all, Ordering::Relaxed);
         *self.due.lock() = due;
+    }
+
+    /// Whether a rewrite of the table is under way.
+    pub(super) fn is_held(&self) -> bool {
+        self.rewrites.load(Ordering::Relaxed) > 0
     }
 
     /// The cells that the next step merges.

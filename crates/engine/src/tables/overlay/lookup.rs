@@ -16,7 +16,7 @@ use crate::EngineError;
 use crate::storage::columns::columns;
 use crate::tables::definition::IndexDef;
 use crate::tables::delta::{RowId, Sorted, Span, id_of_key, key_prefix};
-use crate::tables::index::{self, KeyRange};
+use crate::tables::index::KeyRange;
 use crate::tables::key::key_of_values;
 use crate::tables::table::Table;
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
@@ -57,7 +57,7 @@ impl Snapshot {
         let mut found = Vec::new();
         match t.unique_index(n) {
             Some(unique) => {
-                if let Some(tree) = self.tree(&index::tree_name(&unique.name)) {
+                if let Some(tree) = self.tree(&t.index_tree(unique)) {
                     self.entries(&tree, bytes, &mut found)?;
                 }
             }

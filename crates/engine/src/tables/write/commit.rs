@@ -116,6 +116,8 @@ impl WriteTxn {
 
     /// Makes the index entries that tables lack, and notes in the catalog that they are there.
     pub(crate) fn finish_indexes(mut self) -> Result<(), EngineError> {
+        // Trees were dropped since the commit.
+        self.snapshot = self.trees.heads().refreshed()?;
         let mut catalog = TableCatalog::of(&self.snapshot);
         for t in self.snapshot.tables().filter(|t| t.index_pending) {
             self.snapshot.storage().store().build_index(t.id().into())?;

@@ -8,7 +8,6 @@ use crate::EngineError;
 use crate::storage::catalog::root_lpid;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind, Rule, TableDef};
-use crate::tables::index::tree_name;
 use crate::tables::table::Table;
 use crate::trees::Tree;
 
@@ -100,7 +99,7 @@ impl WriteTxn {
             let what = "a B+-tree index is made by a transaction of its own";
             return Err(EngineError::invalid(table.name(), what));
         }
-        let name = tree_name(&def.name);
+        let name = table.index_tree(&def);
         let trees = self.trees.clone();
         let committer = trees.committer();
         if let Some(left) = self.snapshot.tree(&name) {

@@ -88,7 +88,7 @@ impl RowWrites {
         self.trees.into_values().collect()
     }
 
-    fn claim_table(&mut self, t: TableId, exclusive: bool) {
+    pub(super) fn claim_table(&mut self, t: TableId, exclusive: bool) {
         match exclusive {
             true => self.claims.exclusive(t, TABLE, &[]),
             false => self.claims.shared(t, TABLE, &[]),
@@ -517,8 +517,7 @@ impl<'a> RowSources<'a> {
         let keys = numbered(&mut t.def().keys().map(|(_, key)| key));
         let claimed = numbered(&mut t.keys().map(|(_, key)| key));
         let btrees = t.indexes().iter().filter(|i| i.kind != IndexKind::Page);
-        let indexes =
-            btrees.filter_map(|i| Some((i.columns.clone(), at.tree(&index::tree_name(&i.name))?))).collect();
+        let indexes = btrees.filter_map(|i| Some((i.columns.clone(), at.tree(&t.index_tree(i))?))).collect();
         let types = t.types();
         Self { t, tree, types, keys, claimed, indexes }
     }

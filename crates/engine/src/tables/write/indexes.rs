@@ -23,7 +23,7 @@ use crate::storage::columns::unpublished;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind, check_columns};
 use crate::tables::delta;
-use crate::tables::index::{KeyChanges, entry, entry_of_row, keys, row_keys, tree_name};
+use crate::tables::index::{KeyChanges, entry, entry_of_row, keys, row_keys};
 use crate::tables::overlay::id_at;
 use crate::tables::read;
 use crate::tables::table::Table;
@@ -138,7 +138,7 @@ impl Indexes<'_> {
 
     /// The B+-tree indexes of a table, and their trees.
     fn btrees(&self, t: &Table) -> Vec<(IndexDef, Tree)> {
-        let of = |i: &IndexDef| Some((i.clone(), self.snapshot.tree(&tree_name(&i.name))?));
+        let of = |i: &IndexDef| Some((i.clone(), self.snapshot.tree(&t.index_tree(i))?));
         t.indexes().iter().filter(|i| i.kind != IndexKind::Page).filter_map(of).collect()
     }
 
@@ -217,8 +217,7 @@ impl Indexes<'_> {
 /// Trees of indexes that a snapshot has and these tables do not.
 pub(super) fn unnamed_trees(snapshot: &Snapshot, tables: &TableCatalog) -> Vec<Tree> {
     let indexes = |tables: &BTreeMap<String, Arc<Table>>| -> BTreeSet<String> {
-        let all = tables.values().flat_map(|t| t.indexes().iter());
-        all.filter(|i| i.kind != IndexKind::Page).map(|i| tree_name(&i.name)).collect()
+        tables.values().flat_map(|t| t.index_trees()).collect()
     };
     let rows = |tables: &BTreeMap<String, Arc<Table>>| -> BTreeSet<String> {
         tables.values().filter(|t| t.has_delta()).map(|t| delta::tree_name(t.id())).collect()

@@ -12,6 +12,7 @@
 //! releases them; after a crash the next open does. Of two transactions that change one row, the one that commits first wins.
 
 mod change;
+mod cluster;
 mod commit;
 mod cutter;
 mod ddl;
@@ -26,6 +27,7 @@ mod key_order;
 mod merge;
 mod rebase;
 mod rewrite;
+mod runs;
 mod savepoint;
 mod stream;
 mod validate;
@@ -52,6 +54,7 @@ use change::TableChange;
 use indexes::Indexes;
 use stream::Io;
 
+pub use cluster::TableRewrite;
 pub(super) use foreign::check_table as check_foreign_keys;
 pub(super) use key_check::check_table as check_keys;
 pub(super) use merge::{Merged, survey};
@@ -84,7 +87,7 @@ pub struct WriteTxn {
     loaded_view: Option<Arc<View>>,
     /// When it is durable.
     durability: Durability,
-    /// Trees that it made for new tables, which no catalog names yet.
+    /// Trees that it made for new tables, which no table of the catalog has yet.
     made_trees: Vec<Tree>,
     /// The right to write, if it has it: from its begin or from its commit on. It is given back last of all.
     permit: Option<Alone>,
@@ -298,7 +301,9 @@ impl Drop for WriteTxn {
     fn drop(&mut self) {
         self.current = None;
         self.loaded_view = None;
-        for tree in std::mem::take(&mut self.made_trees) {
+        let made = std::mem::take(&mut self.made_trees);
+        let _permit = (!made.is_empty() && self.permit.is_none()).then(|| self.trees.committer().permit());
+        for tree in made {
             // If this fails, the next open drops the tree.
             let _ = self.trees.committer().writer().drop_tree(&tree);
         }
