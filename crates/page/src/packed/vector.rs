@@ -210,10 +210,16 @@ impl Vector {
         block.low.wrapping_add(block.get(i % BLOCK_ROWS).into())
     }
 
-    /// Returns the sum of the numbers of the block of number `i` that come before it. It wraps.
+    /// Returns the sum of the numbers of the block of number `i` that come before it. Each is cut to 32 bits, as
+    /// [`Vector::read`] into 32 bits does.
     pub(crate) fn sum_before(&self, i: usize) -> u64 {
         let (block, count) = (self.block(i / BLOCK_ROWS), i % BLOCK_ROWS);
-        (block.low as u64).wrapping_mul(count as u64).wrapping_add(block.sum(count))
+        let low = block.low as u32;
+        let fits = u32::try_from(block.high).is_ok_and(|high| low.checked_add(high).is_some());
+        match block.entry.delta_bits {
+            0 if fits => u64::from(low) * count as u64 + block.sum(count),
+            _ => (0..count).map(|i| u64::from(block.low.wrapping_add(block.get(i).into()) as u32)).sum(),
+        }
     }
 
     /// Reads numbers `from..from + out.len()` into `out`.
@@ -309,15 +315,15 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns the sum of the first `count` numbers, each less the least number of the block. It wraps.
+    /// Returns the sum of the first `count` numbers, each less the least number of the block. They are no deltas, and
+    /// have at most 32 bits.
     fn sum(&self, count: usize) -> u64 {
         let width = self.entry.width.into();
-        match (self.entry.delta_bits, word_bits(width)) {
-            (0, _) if width == 0 => 0,
-            (0, 8) => self.sum_unpacked::<u8>(width, count),
-            (0, 16) => self.sum_unpacked::<u16>(width, count),
-            (0, 32) => self.sum_unpacked::<u32>(width, count),
-            _ => (0..count).fold(0, |sum: u64, i| sum.wrapping_add(self.get(i))),
+        match word_bits(width) {
+            _ if width == 0 => 0,
+            8 => self.sum_unpacked::<u8>(width, count),
+            16 => self.sum_unpacked::<u16>(width, count),
+            _ => self.sum_unpacked::<u32>(width, count),
         }
     }
 
@@ -667,6 +673,12 @@ mod tests {
                 let mut out = vec![0i64; len];
                 v.read(0, &mut out, &mut Scratch::default());
                 (0..len).for_each(|i| assert_eq!(v.get(i) as i64, out[i]));
+                let mut narrow = vec![0u32; len];
+                v.read(0, &mut narrow, &mut Scratch::default());
+                for i in (0..len).step_by(53) {
+                    let before = &narrow[i / BLOCK_ROWS * BLOCK_ROWS..i];
+                    assert_eq!(v.sum_before(i), before.iter().map(|&n| u64::from(n)).sum::<u64>(), "{i}");
+                }
             }
             for cut in [0, 31, bytes.len() / 2, bytes.len() - 1] {
                 prop_assert!(Vector::parse(&PageBuf::copy_from(&bytes[..cut]), len).is_err());

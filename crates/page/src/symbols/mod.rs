@@ -196,7 +196,7 @@ impl Symbols {
     /// When the lengths contradict the codes. Lengths that [`Symbols::parse`] has checked never do.
     pub(crate) fn find(&self, row: usize) -> Result<Box<[u8]>, &'static str> {
         let from = (self.start(row / BLOCK_ROWS) as u64).saturating_add(self.lengths.sum_before(row));
-        let to = from.saturating_add(self.lengths.get(row) as u64);
+        let to = from.saturating_add(u64::from(self.lengths.get(row) as u32));
         if to > self.codes.len() as u64 {
             return Err("codes that end behind their segment");
         }
