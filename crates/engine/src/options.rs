@@ -13,6 +13,8 @@ pub struct DatabaseOptions {
     pub pool_bytes: usize,
     /// Most bytes of key hashes that a check of unsorted keys holds at a time.
     pub key_check_bytes: usize,
+    /// Most bytes of new values that an UPDATE holds. More of them go to pages until the commit.
+    pub change_bytes: usize,
     /// The host of a modelled device; none in wall time.
     pub host: Option<Arc<HostClock>>,
     /// Most bytes of pages of trees in memory, including those that were changed and not written yet.
@@ -45,6 +47,7 @@ impl Default for DatabaseOptions {
         Self {
             pool_bytes: 256 << 20,
             key_check_bytes: 64 << 20,
+            change_bytes: 16 << 20,
             host: None,
             frame_bytes: 128 << 20,
             node_bytes: 4096,

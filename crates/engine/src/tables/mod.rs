@@ -77,8 +77,8 @@ pub(crate) struct Tables {
 impl Tables {
     /// The tables above these trees.
     pub(crate) fn new(trees: Arc<Trees>, options: &DatabaseOptions) -> Self {
-        let DatabaseOptions { key_check_bytes, rows_by_id_max, .. } = *options;
-        Self { trees, limits: Limits { key_check_bytes, rows_by_id_max } }
+        let DatabaseOptions { key_check_bytes, change_bytes, rows_by_id_max, .. } = *options;
+        Self { trees, limits: Limits { key_check_bytes, change_bytes, rows_by_id_max } }
     }
 
     /// Finishes what a crash cut short: makes index entries that are missing, and drops trees of indexes that do not exist. A drive that

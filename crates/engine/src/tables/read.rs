@@ -57,11 +57,11 @@ pub(super) fn own_columns(
         let with_hidden =
             hidden.as_ref().map(|o| o.hidden.of(lpid)).filter(|h| !h.is_empty()).map(|hidden| {
                 let mut edit = edit.clone();
-                edit.deleted.extend(hidden);
+                edit.deleted.extend(hidden.iter().copied());
                 edit
             });
         let edit = with_hidden.as_ref().unwrap_or(edit);
-        page.columns = edit.apply(wanted, page.columns);
+        page.columns = edit.apply(wanted, page.columns)?;
         if let Some(kept) = edit.kept(page.rows) {
             page.rows = kept.len();
             page.slots = Some(kept);

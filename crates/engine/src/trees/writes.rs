@@ -40,12 +40,7 @@ impl TreeWrites {
         self.keys.insert(key, None);
     }
 
-    /// The keys, and whether each gets a value.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        self.keys.iter().map(|(key, value)| (&key[..], value.is_some()))
-    }
-
-    /// The tree, and as [`TreeWrites::keys`].
+    /// The tree, and the keys, and whether each gets a value.
     pub(crate) fn into_keys(self) -> (Tree, impl Iterator<Item = (Vec<u8>, bool)>) {
         (self.tree, self.keys.into_iter().map(|(key, value)| (key, value.is_some())))
     }

@@ -22,6 +22,7 @@ pub fn open(drive: &(impl Device + Clone + 'static)) -> Database {
         pool_bytes: 32 << 20,
         key_check_bytes: 1 << 16,
         rows_by_id_max: 100,
+        change_bytes: 8 << 10,
         host: None,
         ..DatabaseOptions::default()
     };

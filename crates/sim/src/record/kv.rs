@@ -32,7 +32,7 @@ words_of_options!(DatabaseOptions {
     redo_bytes_max,
     redo_pages_max,
     recent_bytes,
-} but { host, merges, now, rows_by_id_max });
+} but { change_bytes, host, merges, now, rows_by_id_max });
 
 words_of_enum!(KvMix { All, Growth, Contention, Values, Pinned, Relaxed, Trees, Full, Cuts });
 

@@ -1,17 +1,19 @@
 //! INSERT, UPDATE, DELETE, TRUNCATE and bulk loads, in the open transaction or in one of their own.
 //!
 //! ```text
-//!   work ─► plan at what it sees ─► run the query to its end ─► insert | update | delete ─► finish: commit, or go on
+//!   work ─► plan at what it sees ─► some rows of the query ─► insert | update | delete ─► finish: commit, or go on
+//!                                        ▲──── until its end ────┘
 //! ```
 //!
-//! Invariants: a query ends before the first change, so no statement sees its own changes (except in `cascade.rs`,
-//! which continues from deleted rows); a row is changed once; if anything fails before the commit, the transaction is
+//! Invariants: a query reads the snapshot from before the first change, so no statement sees its own changes (except in
+//! `cascade.rs`, which continues from deleted rows); a row is changed once; if anything fails before the commit, the transaction is
 //! dropped without effect, and an open transaction counts as failed.
 
 mod cascade;
 mod checks;
 mod insert;
 mod load;
+mod parts;
 mod rewrite;
 mod values;
 
@@ -31,6 +33,7 @@ pub(crate) use cascade::is_referenced;
 pub(crate) use checks::Checks;
 pub(crate) use insert::{check_insert, insert};
 pub(crate) use load::{Unfit, cast_to, column_of, load, to_array};
+use parts::{ChangedRows, Parts};
 pub(crate) use rewrite::{delete as rewrite_delete, empty_select, update as rewrite_update};
 pub(crate) use values::ValuesQuery;
 
@@ -96,27 +99,48 @@ async fn delete_found(
     found.also_select(referenced.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
     let state = session.state_at(snapshot, Some(table));
     let plan = plan_query(&state, found.query).await?;
-    let batch = run_to_end(&state, &plan).await?;
-    let mut rows = row_identities(&batch).values().to_vec();
-    let gone = cascade::DeletedRows::of(&found.table, referenced, &batch);
-    drop(batch);
-    // USING may find a row more than once.
-    rows.sort_unstable();
-    rows.dedup();
-    if rows.is_empty() {
-        work.finish()?;
-        return Ok(StatementResult::Count { verb, rows: 0 });
+    if !referenced.is_empty() {
+        let batch = run_to_end(&state, &plan).await?;
+        let gone = cascade::DeletedRows::of(&found.table, referenced, &batch);
+        let (work, rows) = delete_rows(work, &found.table, batch, &mut ChangedRows::default()).await?;
+        let work = if rows > 0 { cascade::follow(session, work, gone).await? } else { work };
+        return blocking(move || {
+            work.finish()?;
+            Ok(StatementResult::Count { verb, rows })
+        })
+        .await;
     }
-    let (work, count) = blocking(move || {
-        let rows: Vec<RowAddress> = rows.into_iter().map(RowAddress::from_raw).collect();
-        let count = work.txn.delete(&found.table, &rows)?;
-        Ok((work, count))
-    })
-    .await?;
-    let work = cascade::follow(session, work, gone).await?;
+    let mut parts = Parts::start(&state, &plan).await?;
+    let (mut changed, mut rows) = (ChangedRows::default(), 0);
+    while let Some(batch) = parts.next().await? {
+        let (with_rows, deleted) = delete_rows(work, &found.table, batch, &mut changed).await?;
+        (work, rows) = (with_rows, rows + deleted);
+    }
+    drop(parts);
     blocking(move || {
         work.finish()?;
-        Ok(StatementResult::Count { verb, rows: count })
+        Ok(StatementResult::Count { verb, rows })
+    })
+    .await
+}
+
+/// Deletes the rows of a batch; answers how many there were.
+async fn delete_rows(
+    mut work: StatementTxn,
+    table: &str,
+    batch: RecordBatch,
+    changed: &mut ChangedRows,
+) -> Result<(StatementTxn, u64), SqlError> {
+    let mut rows = row_identities(&batch).values().to_vec();
+    drop(batch);
+    rows.sort_unstable();
+    // USING may find a row more than once.
+    rows.retain(|&row| changed.insert(row));
+    let table = table.to_owned();
+    blocking(move || {
+        let rows: Vec<RowAddress> = rows.into_iter().map(RowAddress::from_raw).collect();
+        let count = work.txn.delete(&table, &rows)?;
+        Ok((work, count))
     })
     .await
 }
@@ -139,34 +163,59 @@ pub(crate) async fn update(
     let plan = plan_query(&state, found.query).await?;
     let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
     let plan = cast_assigned(plan, &table, &all)?;
-    let batch = run_to_end(&state, &plan).await?;
-    if batch.num_rows() == 0 {
-        work.finish()?;
-        return Ok(StatementResult::Count { verb: "UPDATE", rows: 0 });
+    let mut parts = Parts::start(&state, &plan).await?;
+    let mut update = RowUpdate { table, columns, all, checks, changed: ChangedRows::default() };
+    let mut rows = 0;
+    while let Some(batch) = parts.next().await? {
+        let updated;
+        (work, update, updated) = blocking(move || {
+            let updated = update.apply(&mut work, &batch)?;
+            Ok((work, update, updated))
+        })
+        .await?;
+        rows += updated;
     }
+    drop(parts);
     blocking(move || {
+        work.finish()?;
+        Ok(StatementResult::Count { verb: "UPDATE", rows })
+    })
+    .await
+}
+
+/// An UPDATE whose rows come in parts.
+struct RowUpdate {
+    table: Arc<Table>,
+    columns: Vec<u16>,
+    /// These columns, and those that CHECKs need beside them.
+    all: Vec<u16>,
+    checks: Checks,
+    changed: ChangedRows,
+}
+
+impl RowUpdate {
+    /// Updates the rows of a batch: row identities, then the values of all columns.
+    fn apply(&mut self, work: &mut StatementTxn, batch: &RecordBatch) -> Result<u64, SqlError> {
+        let def = self.table.def();
         let order = sort_to_indices(batch.column(0), None, None)?;
-        let batch = take_record_batch(&batch, &order)?;
+        let batch = take_record_batch(batch, &order)?;
         let rows = row_identities(&batch).values();
-        if rows.windows(2).any(|pair| pair[0] == pair[1]) {
+        if !rows.iter().all(|&row| self.changed.insert(row)) {
             let message = format!(
                 "UPDATE of \"{}\" finds more than one new value for a row: FROM must match each row once",
-                found.table
+                self.table.name()
             );
             return Err(SqlError::failed(sqlstate::CARDINALITY_VIOLATION, message));
         }
         let rows: Vec<RowAddress> = rows.iter().copied().map(RowAddress::from_raw).collect();
-        let given = columns.iter().chain(&others).zip(&batch.columns()[1..]);
-        let cast = given.map(|(&c, array)| Ok((c, load::cast_to(table.def(), c, array)?)));
+        let given = self.all.iter().zip(&batch.columns()[1..]);
+        let cast = given.map(|(&c, array)| Ok((c, load::cast_to(def, c, array)?)));
         let arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
-        checks.verify(&arrays, batch.num_rows())?;
-        let values = columns.iter().map(|c| load::column_of(table.def(), *c, &arrays[c]));
+        self.checks.verify(&arrays, batch.num_rows())?;
+        let values = self.columns.iter().map(|c| load::column_of(def, *c, &arrays[c]));
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        let count = work.txn.update(&found.table, &rows, &columns, values)?;
-        work.finish()?;
-        Ok(StatementResult::Count { verb: "UPDATE", rows: count })
-    })
-    .await
+        Ok(work.txn.update(self.table.name(), &rows, &self.columns, values)?)
+    }
 }
 
 /// The query that EXPLAIN UPDATE shows, and the table it changes.

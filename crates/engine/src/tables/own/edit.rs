@@ -9,13 +9,15 @@ use std::sync::Arc;
 use lode_base::Lpid;
 use lode_page::{Column, ops};
 
+use super::slots::SlotSet;
+use super::values::{NewValues, ValueStore};
 use crate::tables::table::{RowAddress, Table};
-use crate::{EngineError, Map, Set};
+use crate::{EngineError, Map};
 
 /// What happens to one page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageEdit {
-    pub(crate) deleted: Set<u32>,
+    pub(crate) deleted: SlotSet,
     pub(crate) updates: Vec<Update>,
 }
 
@@ -23,8 +25,10 @@ pub(crate) struct PageEdit {
 #[derive(Clone, Debug)]
 pub(crate) struct Update {
     pub(crate) columns: Arc<[u16]>,
-    pub(crate) slots: Vec<u32>,
-    pub(crate) values: Vec<Column>,
+    /// The rows.
+    pub(crate) slots: SlotSet,
+    /// Their values, by ascending slots.
+    pub(crate) values: NewValues,
 }
 
 /// Edits by page. What a transaction's reads see shares them.
@@ -42,15 +46,25 @@ pub(crate) fn delete(edits: &mut Edits, t: &Table, rows: &[RowAddress]) -> u64 {
 }
 
 /// Notes new values for rows.
-pub(crate) fn update(edits: &mut Edits, t: &Table, rows: &[RowAddress], columns: &[u16], values: &[Column]) {
+pub(crate) fn update(
+    edits: &mut Edits,
+    store: &Arc<ValueStore>,
+    t: &Table,
+    rows: &[RowAddress],
+    columns: &[u16],
+    values: &[Column],
+) {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
-    // A stable sort, so that of two updates of one row the later one still comes later.
-    order.sort_by_key(|&i| rows[i as usize].raw() >> 32);
+    // A stable sort, so that of two new values of one row the later one still comes later.
+    order.sort_by_key(|&i| rows[i as usize].raw());
     let columns: Arc<[u16]> = columns.into();
     for group in order.chunk_by(|&a, &b| rows[a as usize].raw() >> 32 == rows[b as usize].raw() >> 32) {
         let lpid = t.page_of(rows[group[0] as usize]).expect("addresses were checked");
-        let slots = group.iter().map(|&i| rows[i as usize].slot()).collect();
-        let values = values.iter().map(|v| ops::take(v, group)).collect();
+        let last_of_row =
+            group.chunk_by(|&a, &b| rows[a as usize] == rows[b as usize]).map(|of| of[of.len() - 1]);
+        let last_of_row: Vec<u32> = last_of_row.collect();
+        let slots = last_of_row.iter().map(|&i| rows[i as usize].slot()).collect();
+        let values = store.keep(values.iter().map(|v| ops::take(v, &last_of_row)).collect());
         let edit = Arc::make_mut(edits.entry(lpid).or_default());
         edit.updates.push(Update { columns: columns.clone(), slots, values });
     }
@@ -85,7 +99,7 @@ fn no_such_row(t: &Table, a: RowAddress) -> EngineError {
 pub(crate) struct FreedSlots<'a> {
     edits: &'a Edits,
     key: &'a [u16],
-    known: Map<Lpid, Set<u32>>,
+    known: Map<Lpid, SlotSet>,
 }
 
 impl<'a> FreedSlots<'a> {
@@ -96,14 +110,14 @@ impl<'a> FreedSlots<'a> {
     /// Whether the old key of a row is free: the row is deleted, or has a new key.
     pub(crate) fn contains(&mut self, lpid: Lpid, slot: u32) -> bool {
         let Some(edit) = self.edits.get(&lpid) else { return false };
-        self.known.entry(lpid).or_insert_with(|| edit.freed(self.key)).contains(&slot)
+        self.known.entry(lpid).or_insert_with(|| edit.freed(self.key)).contains(slot)
     }
 }
 
 impl PageEdit {
     /// Those of the page's `rows` rows that are not deleted; `None` if none is deleted.
     pub(crate) fn kept(&self, rows: usize) -> Option<Vec<u32>> {
-        let kept = || (0..rows as u32).filter(|slot| !self.deleted.contains(slot)).collect();
+        let kept = || (0..rows as u32).filter(|slot| !self.deleted.contains(*slot)).collect();
         (!self.deleted.is_empty()).then(kept)
     }
 
@@ -114,35 +128,35 @@ impl PageEdit {
 
     /// Every slot that is deleted or updated.
     pub(crate) fn touched(&self) -> Vec<u32> {
-        let updated = self.updates.iter().flat_map(|u| u.slots.iter().copied());
-        let mut slots: Vec<u32> = self.deleted.iter().copied().chain(updated).collect();
+        let updated = self.updates.iter().flat_map(|u| u.slots.iter());
+        let mut slots: Vec<u32> = self.deleted.iter().chain(updated).collect();
         slots.sort_unstable();
         slots.dedup();
         slots
     }
 
     /// The page's columns `numbers` after the change.
-    pub(crate) fn apply(&self, numbers: &[u16], columns: Vec<Column>) -> Vec<Column> {
-        let Some(rows) = columns.first().map(Column::rows) else { return columns };
+    pub(crate) fn apply(&self, numbers: &[u16], columns: Vec<Column>) -> Result<Vec<Column>, EngineError> {
+        let Some(rows) = columns.first().map(Column::rows) else { return Ok(columns) };
         let kept = self.kept(rows);
         let changed = numbers.iter().zip(columns).map(|(&n, column)| {
-            let column = self.updated(n, column);
-            match &kept {
+            let column = self.updated(n, column)?;
+            Ok(match &kept {
                 Some(kept) => ops::take(&column, kept),
                 None => column,
-            }
+            })
         });
         changed.collect()
     }
 
     /// A column of the page with its new values. Deleted rows are there.
-    pub(crate) fn updated(&self, number: u16, mut column: Column) -> Column {
+    pub(crate) fn updated(&self, number: u16, mut column: Column) -> Result<Column, EngineError> {
         for u in &self.updates {
             if let Some(at) = u.columns.iter().position(|&c| c == number) {
-                column = ops::scatter(&column, &u.slots, &u.values[at]);
+                column = ops::scatter(&column, &u.slots.to_vec(), &u.values.column(at)?);
             }
         }
-        column
+        Ok(column)
     }
 
     /// Rows whose values in one of these columns were set and that were not deleted.
@@ -150,24 +164,27 @@ impl PageEdit {
         let mut slots: Vec<u32> = self.rekeyed_ever(key).collect();
         slots.sort_unstable();
         slots.dedup();
-        slots.retain(|s| !self.deleted.contains(s));
+        slots.retain(|s| !self.deleted.contains(*s));
         slots
     }
 
     /// Rows whose values in one of these columns were set. Rows may appear more than once, and may be deleted.
     pub(crate) fn rekeyed_ever(&self, key: &[u16]) -> impl Iterator<Item = u32> {
         let touching = self.updates.iter().filter(|u| u.columns.iter().any(|c| key.contains(c)));
-        touching.flat_map(|u| u.slots.iter().copied())
+        touching.flat_map(|u| u.slots.iter())
     }
 
     /// The new keys of the rows of [`PageEdit::rekeyed`], given the page's key columns.
-    pub(crate) fn new_keys(&self, key: &[u16], columns: Vec<Column>) -> Vec<Column> {
+    pub(crate) fn new_keys(&self, key: &[u16], columns: Vec<Column>) -> Result<Vec<Column>, EngineError> {
         let slots = self.rekeyed(key);
-        key.iter().zip(columns).map(|(&c, column)| ops::take(&self.updated(c, column), &slots)).collect()
+        let keys = key.iter().zip(columns);
+        keys.map(|(&c, column)| Ok(ops::take(&self.updated(c, column)?, &slots))).collect()
     }
 
     /// Rows whose old keys are free: deleted, or with a new key.
-    pub(crate) fn freed(&self, key: &[u16]) -> Set<u32> {
-        self.deleted.iter().copied().chain(self.rekeyed(key)).collect()
+    pub(crate) fn freed(&self, key: &[u16]) -> SlotSet {
+        let mut freed = self.deleted.clone();
+        freed.extend(self.rekeyed(key));
+        freed
     }
 }

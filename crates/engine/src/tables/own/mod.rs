@@ -12,6 +12,8 @@
 //! Invariant: no task of the drive names a page that is edited or held.
 
 mod edit;
+mod slots;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -28,6 +30,8 @@ use crate::trees::Snapshot;
 use crate::{Map, Set};
 
 pub(super) use edit::{Edits, FreedSlots, PageEdit, Update, check_addresses, delete, update};
+pub(super) use slots::SlotSet;
+pub(super) use values::{Leaving, RowsOfPage, ValueStore};
 
 /// Extents from this number on are not the drive's: one for each table that there can be.
 const HELD_FIRST: u64 = (1 << 38) - (1 << 32);

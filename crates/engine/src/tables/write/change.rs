@@ -71,9 +71,9 @@ impl TableChange {
         if t.has_delta() {
             return self.insert_rows(io, t, columns);
         }
-        self.held.push(t, &mut self.edits, columns);
+        self.held.push(t, &mut self.edits, columns)?;
         if self.held.bytes() > INSERT_BYTES_MAX {
-            for part in self.held.take(t, &mut self.edits) {
+            for part in self.held.take(t, &mut self.edits)? {
                 self.load(io, t, part)?;
             }
         }
@@ -98,7 +98,7 @@ impl TableChange {
             for part in self.load.take().iter().flat_map(|l| l.cutter.parts()) {
                 match t.has_delta() {
                     true => self.add_inserted(t, &part),
-                    false => self.held.push(t, &mut self.edits, part),
+                    false => self.held.push(t, &mut self.edits, part)?,
                 }
             }
             return Ok(());
@@ -111,7 +111,7 @@ impl TableChange {
     pub(super) fn finish(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {
         let page_bytes_max = io.store.identity().page_bytes_max as usize;
         let mut inserts = Cutter::new(Shape::new(t, PageKind::Row, page_bytes_max));
-        self.held.take(t, &mut self.edits).into_iter().for_each(|part| inserts.push(part));
+        self.held.take(t, &mut self.edits)?.into_iter().for_each(|part| inserts.push(part));
         self.inserts = Some(inserts).filter(|i| i.rows() > 0);
         self.finish_load(io, t)?;
         let loaded: Vec<Lpid> = self.edits.keys().copied().filter(|l| self.stream.holds(*l)).collect();
@@ -189,10 +189,9 @@ impl TableChange {
             for part in self.inserts.iter().flat_map(Cutter::parts) {
                 held.push(chosen(&part, key));
             }
-            for (&lpid, edit) in self.edits.iter().filter(|(_, e)| !e.rekeyed(key).is_empty()) {
-                held.push(edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns));
-            }
-            let held_is_load = held.is_empty();
+            let rekeyed = self.edits.iter().map(|(&lpid, e)| (lpid, e.rekeyed(key).len()));
+            let rekeyed: Vec<(Lpid, usize)> = rekeyed.filter(|(_, rows)| *rows > 0).collect();
+            let held_is_load = held.is_empty() && rekeyed.is_empty();
             for part in self.load.iter().flat_map(|l| l.cutter.parts()) {
                 held.push(chosen(&part, key));
             }
@@ -209,6 +208,7 @@ impl TableChange {
                 own: &self.rows,
                 held,
                 held_is_load,
+                rekeyed,
                 loaded: self.stream.lpids().collect(),
                 loaded_rows: self.stream.rows,
                 order,
@@ -231,7 +231,7 @@ impl TableChange {
             visit_rows(&chosen(&part, key), each)?;
         }
         for (&lpid, edit) in self.edits.iter().filter(|(_, e)| !e.rekeyed(key).is_empty()) {
-            visit_rows(&edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns), each)?;
+            visit_rows(&edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns)?, each)?;
         }
         if let Some(part) = self.rows_with_new(t, key)? {
             visit_rows(&part, each)?;

@@ -27,7 +27,7 @@ use crate::tables::table::{EXTENTS_MAX, Table};
 use crate::trees::{CarriedBatch, Claims, Durability, TreeWrites};
 
 /// A change that writes more bytes than this is not held in memory until its commit.
-const IN_PLACE_BYTES_MAX: u64 = 64 << 20;
+const IN_PLACE_BYTES_MAX: u64 = 16 << 20;
 
 /// The final batch, the catalog that it makes, and what becomes of the entries of indexes.
 type Made = (Batch, TableCatalog, IndexChanges);
@@ -86,10 +86,9 @@ impl WriteTxn {
             self.indexes().drop_trees(&dropped);
             self.snapshot = self.trees.heads().refreshed()?;
         }
-        let (mut with, after) = match planted_cuts::is(ForCuts::LoadedEntriesLater) {
-            true => (Vec::new(), entries),
-            false => self.indexes().divided(entries)?,
-        };
+        let in_later_batch =
+            planted_cuts::is(ForCuts::LoadedEntriesLater).then(|| std::mem::take(&mut entries));
+        let (mut with, late) = self.indexes().divided(entries)?;
         let claims = std::mem::take(&mut rows.claims);
         with.extend(rows.into_writes());
         // Commits that wait for the right to write share a flush with this one. Alone, a forced batch takes less.
@@ -97,8 +96,13 @@ impl WriteTxn {
         let (commit, state) = self.publish(batch, catalog, with, &claims, forced)?;
         self.made_trees.clear();
         self.note_written(&changes);
-        // The rows are committed. Entries that stay only cost speed.
-        let _ = self.indexes().apply(after);
+        if let Some(entries) = in_later_batch {
+            let _ = self.indexes().apply(entries);
+        }
+        if let Some(late) = late {
+            // The rows are committed. Entries that stay only cost speed.
+            let _ = self.remove_entries(&late, &changes);
+        }
         self.indexes().drop_trees(&dropped);
         let trees = self.trees.clone();
         // Either way the transaction ends here and gives back the right to write: others commit while this is flushed.

@@ -71,6 +71,20 @@ impl Shape {
         Self::new(t, kind, page_bytes_max)
     }
 
+    /// Returns the shape of pages of values that only their transaction reads.
+    pub(super) fn of_values(types: Vec<lode_page::DataType>, page_bytes_max: usize) -> Self {
+        Self {
+            table: TableId::new(0),
+            name: String::new(),
+            schema_version: 0,
+            types,
+            encodings: Vec::new(),
+            kind: PageKind::Column,
+            limit_bytes: COLUMN_PAGE_BYTES.min(page_bytes_max),
+            page_bytes_max,
+        }
+    }
+
     pub(super) fn align(&self) -> Align {
         match self.kind {
             PageKind::Row => Align::Cell,

@@ -176,7 +176,7 @@ fn of_images<'a>(
 impl WriteTxn {
     /// Deletes rows of a table with a delta; answers how many the transaction had not deleted before.
     pub(super) fn delete_rows(&mut self, t: &Table, rows: &[RowAddress]) -> Result<u64, EngineError> {
-        let (of_delta, loaded) = self.divided(t, rows);
+        let (of_delta, loaded) = self.divided(t, rows)?;
         let ids = of_delta.iter().map(|&i| self.id_of(t, rows[i])).collect::<Result<Vec<_>, _>>()?;
         let found = self.rows_found(t, &ids)?;
         let mut layer = BTreeMap::new();
@@ -201,7 +201,7 @@ impl WriteTxn {
         columns: &[u16],
         values: &[Column],
     ) -> Result<(), EngineError> {
-        let (mut of_delta, loaded) = self.divided(t, rows);
+        let (mut of_delta, loaded) = self.divided(t, rows)?;
         let mut ids = of_delta.iter().map(|&i| self.id_of(t, rows[i])).collect::<Result<Vec<_>, _>>()?;
         let mut found = self.rows_found(t, &ids)?;
         if found.iter().any(|c| c.after.is_none()) {
@@ -237,21 +237,35 @@ impl WriteTxn {
         if !loaded.is_empty() {
             let addresses: Vec<RowAddress> = loaded.iter().map(|&i| rows[i]).collect();
             let edits = &mut self.changes.entry(t.id()).or_default().edits;
-            own::update(edits, t, &addresses, columns, &taken(&loaded));
+            own::update(edits, &self.values, t, &addresses, columns, &taken(&loaded));
         }
         Ok(())
     }
 
     /// The numbers of rows whose changes are kept by id, and of rows whose changes are edits of their pages: rows that the transaction
-    /// loaded, and rows of the main if they are many, or if their page has an edit.
-    fn divided(&self, t: &Table, rows: &[RowAddress]) -> (Vec<usize>, Vec<usize>) {
-        let change = self.changes.get(&t.id());
-        let many = rows.len() > self.limits.rows_by_id_max;
-        let by_page = |lpid: Lpid| {
-            let known = |c: &TableChange| c.stream.holds(lpid) || c.edits.contains_key(&lpid);
-            change.is_some_and(known) || many && !is_delta(lpid.extent())
+    /// loaded, and rows of the main if they are many, if the transaction holds much by id, or if their page has an edit. A row that
+    /// the transaction changed by id before stays by id.
+    fn divided(&self, t: &Table, rows: &[RowAddress]) -> Result<(Vec<usize>, Vec<usize>), EngineError> {
+        let Some(change) = self.changes.get(&t.id()) else {
+            let many = rows.len() > self.limits.rows_by_id_max;
+            let by_page = |&i: &usize| many && t.page_of(rows[i]).is_some_and(|l| !is_delta(l.extent()));
+            let (by_page, by_id) = (0..rows.len()).partition(by_page);
+            return Ok((by_id, by_page));
         };
-        (0..rows.len()).partition(|&i| !t.page_of(rows[i]).is_some_and(by_page))
+        let many = rows.len() > self.limits.rows_by_id_max || change.rows_bytes > self.limits.change_bytes;
+        let directory = self.snapshot.directory(t)?;
+        let has_own = |lpid: Lpid, slot: u32| {
+            !change.rows.is_empty()
+                && id_at(&directory, lpid, slot).is_some_and(|id| change.rows.get(id).is_some())
+        };
+        let is_by_page = |&i: &usize| {
+            t.page_of(rows[i]).is_some_and(|lpid| {
+                let is_edited = change.stream.holds(lpid) || change.edits.contains_key(&lpid);
+                (is_edited || many && !is_delta(lpid.extent())) && !has_own(lpid, rows[i].slot())
+            })
+        };
+        let (by_page, by_id) = (0..rows.len()).partition(is_by_page);
+        Ok((by_id, by_page))
     }
 
     fn id_of(&self, t: &Table, row: RowAddress) -> Result<RowId, EngineError> {

@@ -23,7 +23,7 @@ use super::WriteTxn;
 use super::change::{Changes, TableChange};
 use super::fold::Folded;
 use super::foreign::ForeignKeys;
-use super::indexes::IndexChanges;
+use super::indexes::{IndexChanges, LateRemovals};
 use super::rewrite::Rewritten;
 use crate::EngineError;
 use crate::storage::columns::without_pool;
@@ -242,6 +242,7 @@ impl WriteTxn {
             let sources = RowSources::of(at, &t, &tree);
             for (&id, row) in &rows {
                 sources.write(id, row, claims_each, change.folds, entries, &mut writes)?;
+                self.indexes().apply_early(entries)?;
             }
             for (&lpid, edit) in &change.edits {
                 sources.note_edit(at, lpid, edit, entries)?;
@@ -279,6 +280,27 @@ impl WriteTxn {
         Ok(writes)
     }
 
+    /// Removes the entries that a commit's changes left behind, since they are many.
+    pub(super) fn remove_entries(&self, late: &LateRemovals, changes: &Changes) -> Result<(), EngineError> {
+        let mut entries = IndexChanges::default();
+        for (id, change) in changes {
+            let Some(t) = late.was.tables().find(|t| t.id() == *id && t.has_delta()) else { continue };
+            let Some(tree) = late.was.rows_tree(t) else { continue };
+            let sources = RowSources::of(&late.was, t, &tree);
+            // The entries of rows that are not folded went with the commit.
+            for (&id, row) in change.rows.merged().iter().filter(|_| change.folds) {
+                sources.write(id, row, false, true, &mut entries, &mut RowWrites::default())?;
+                self.indexes().apply_late(&mut entries)?;
+            }
+            for (&lpid, edit) in &change.edits {
+                sources.note_edit(&late.was, lpid, edit, &mut entries)?;
+                self.indexes().apply_late(&mut entries)?;
+            }
+        }
+        self.indexes().apply_only(&mut entries, false)?;
+        self.indexes().remove_rewritten(late)
+    }
+
     /// Checks, with the right to write, that nobody changed the rows of deltas that the transaction changed, since its snapshot `was`.
     pub(super) fn check_rows_unchanged(&self, was: &Snapshot, changes: &Changes) -> Result<(), EngineError> {
         let mut claims = Claims::default();
@@ -291,9 +313,19 @@ impl WriteTxn {
                 }
             }
             let table = self.working(*t);
-            for id in edited_ids(&self.snapshot, &table, change)? {
-                claims.exclusive(*t, ROW, &id.raw().to_be_bytes());
-                claimed.push((*t, id));
+            for (&lpid, edit) in edits_by_id(&table, change) {
+                // The rows of one page at a time: of all pages they may be many.
+                let ids = edited_ids(&self.snapshot, &table, lpid, edit)?;
+                let mut of_page = Claims::default();
+                ids.iter().for_each(|id| of_page.exclusive(*t, ROW, &id.raw().to_be_bytes()));
+                match self.trees.committer().conflict(was.csn(), &of_page) {
+                    None | Some(Sequenced::Waits(_)) => {}
+                    Some(Sequenced::Conflicts(claim)) => {
+                        return Err(self.row_conflict(*t, ids[claim], changes)?);
+                    }
+                    Some(Sequenced::TooOld) if planted::is(Planted::TooOldUnchecked) => {}
+                    Some(Sequenced::TooOld) => return self.compare_rows(was, changes),
+                }
             }
         }
         // Behind the rows. A change of many rows claims its table instead of them.
@@ -326,12 +358,14 @@ impl WriteTxn {
                     return Err(self.row_conflict(*id, row, changes)?);
                 }
             }
-            for id_of_row in edited_ids(&self.snapshot, &t, change)? {
-                let image = |at: &Snapshot| -> Result<Option<Vec<u8>>, EngineError> {
-                    Ok(at.values_of_row(&t, id_of_row, &all)?.map(|values| row::encode(&types, &values)))
-                };
-                if image(was)? != image(&self.snapshot)? {
-                    return Err(self.row_conflict(*id, id_of_row, changes)?);
+            for (&lpid, edit) in edits_by_id(&t, change) {
+                for id_of_row in edited_ids(&self.snapshot, &t, lpid, edit)? {
+                    let image = |at: &Snapshot| -> Result<Option<Vec<u8>>, EngineError> {
+                        Ok(at.values_of_row(&t, id_of_row, &all)?.map(|values| row::encode(&types, &values)))
+                    };
+                    if image(was)? != image(&self.snapshot)? {
+                        return Err(self.row_conflict(*id, id_of_row, changes)?);
+                    }
                 }
             }
         }
@@ -433,17 +467,19 @@ impl WriteTxn {
     }
 }
 
-/// The ids of the rows of the main that a transaction edits.
-fn edited_ids(at: &Snapshot, t: &Table, change: &TableChange) -> Result<Vec<RowId>, EngineError> {
-    if change.edits.is_empty() || !t.has_delta() {
-        return Ok(Vec::new());
-    }
+/// The edits of pages whose rows have ids.
+fn edits_by_id<'a>(
+    t: &Table,
+    change: &'a TableChange,
+) -> impl Iterator<Item = (&'a Lpid, &'a Arc<PageEdit>)> {
+    let has_ids = t.has_delta();
+    change.edits.iter().filter(move |_| has_ids)
+}
+
+/// The ids of the rows of a page of the main that a transaction edits.
+fn edited_ids(at: &Snapshot, t: &Table, lpid: Lpid, edit: &PageEdit) -> Result<Vec<RowId>, EngineError> {
     let directory = at.directory(t)?;
-    let of_page = |(&lpid, edit): (&Lpid, &Arc<PageEdit>)| {
-        let ids: Vec<RowId> = edit.touched().into_iter().filter_map(|s| directory.id_of(lpid, s)).collect();
-        ids
-    };
-    Ok(change.edits.iter().flat_map(of_page).collect())
+    Ok(edit.touched().into_iter().filter_map(|s| directory.id_of(lpid, s)).collect())
 }
 
 /// Notes what a fold did to the directory and to the delta. With `if_same`, an entry that changed since the fold stays.
@@ -608,8 +644,7 @@ impl<'a> RowSources<'a> {
         let of_keys = self.keys.iter().map(|(n, key)| (Some(*n), key, self.tree));
         let of_indexes = self.indexes.iter().map(|(columns, tree)| (None, columns, tree));
         for (n, columns, tree) in of_keys.chain(of_indexes) {
-            let (gone, mut rekeyed): (Vec<u32>, Vec<u32>) =
-                (edit.deleted.iter().copied().collect(), edit.rekeyed(columns));
+            let (gone, mut rekeyed): (Vec<u32>, Vec<u32>) = (edit.deleted.to_vec(), edit.rekeyed(columns));
             // The bounds of the page lead to its primary keys. An entry that stays without its row does not count.
             if n == Some(0) && has_bounds && *columns == self.t.def().primary_key {
                 rekeyed.clear();
@@ -619,8 +654,8 @@ impl<'a> RowSources<'a> {
                 continue;
             }
             let page = read::columns(at, lpid, columns)?.columns;
-            let after: Vec<Column> =
-                columns.iter().zip(&page).map(|(&c, column)| edit.updated(c, column.clone())).collect();
+            let after = columns.iter().zip(&page).map(|(&c, column)| edit.updated(c, column.clone()));
+            let after = after.collect::<Result<Vec<Column>, EngineError>>()?;
             let entry = |of: &[Column], slot: u32| -> Option<Vec<u8>> {
                 let values: Vec<Value> = of.iter().map(|c| c.value(slot as usize)).collect();
                 match n {

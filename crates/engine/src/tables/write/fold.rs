@@ -168,7 +168,7 @@ impl Rewrite<'_> {
             .filter(|(id, slot)| {
                 let is_old = || !changed.contains_key(id);
                 planted::instead(Planted::GoneKept, is_old, || changed.get(id).is_none_or(|i| i.is_empty()))
-                    && edit.is_none_or(|e| !e.deleted.contains(slot))
+                    && edit.is_none_or(|e| !e.deleted.contains(*slot))
             })
             .collect();
         let shown: Vec<(RowId, &Image)> =
@@ -179,9 +179,10 @@ impl Rewrite<'_> {
         let slots: Vec<u32> = kept.iter().map(|k| k.1).collect();
         let edited = (0..).zip(&page.columns).map(|(n, column)| match edit {
             Some(edit) => edit.updated(n, column.clone()),
-            None => column.clone(),
+            None => Ok(column.clone()),
         });
-        let mut columns: Vec<Column> = edited.map(|c| ops::take(&c, &slots)).collect();
+        let mut columns =
+            edited.map(|c| Ok(ops::take(&c?, &slots))).collect::<Result<Vec<Column>, EngineError>>()?;
         let mut ids: Vec<RowId> = kept.iter().map(|k| k.0).collect();
         if !shown.is_empty() {
             let new = row::decode_all(&t.types(), shown.iter().map(|(_, i)| &i[..]))?;

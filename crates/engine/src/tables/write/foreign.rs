@@ -22,7 +22,7 @@ use crate::tables::definition::{Constraint, OnDelete, Rule};
 use crate::tables::delta::OwnRows;
 use crate::tables::delta::RowId;
 use crate::tables::key::show;
-use crate::tables::own::{Edits, FreedSlots};
+use crate::tables::own::{Edits, FreedSlots, SlotSet};
 use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
@@ -137,17 +137,16 @@ impl ForeignKeys<'_> {
             Ok(())
         };
         for (&lpid, edit) in &change.edits {
-            let mut freed: Vec<u32> = edit.freed(f.parent_columns).into_iter().collect();
+            let freed = edit.freed(f.parent_columns).to_vec();
             if freed.is_empty() {
                 continue;
             }
-            freed.sort_unstable();
             let page = read::columns(self.snapshot, lpid, f.parent_columns)?;
             let gone: Vec<Column> = page.columns.iter().map(|c| ops::take(c, &freed)).collect();
-            let moved: Set<u32> = edit.rekeyed_ever(f.parent_columns).collect();
+            let moved: SlotSet = edit.rekeyed_ever(f.parent_columns).collect();
             visit_rows(&gone, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
-                if f.acts && !moved.contains(&freed[row]) {
+                if f.acts && !moved.contains(freed[row]) {
                     acted_on.insert(key.to_vec());
                 }
                 Ok(())

@@ -13,6 +13,7 @@ use lode_base::{EXTENT_PAGES, Lpid};
 use lode_page::{Column, DataType};
 
 use super::cutter::{bytes_of, concat};
+use crate::EngineError;
 use crate::tables::own::{Edits, HeldPage, held_extent};
 use crate::tables::table::{Table, TableExtent};
 
@@ -27,39 +28,46 @@ pub(super) struct HeldRows {
 
 impl HeldRows {
     /// Adds rows. The last pages may be merged with them, after their edits.
-    pub(super) fn push(&mut self, t: &Table, edits: &mut Edits, mut part: Vec<Column>) {
+    pub(super) fn push(
+        &mut self,
+        t: &Table,
+        edits: &mut Edits,
+        mut part: Vec<Column>,
+    ) -> Result<(), EngineError> {
         while let Some(last) = self.pages.last() {
             let (last_rows, rows) = (last[0].rows(), part[0].rows());
             let is_full = self.pages.len() == EXTENT_PAGES;
             if !is_full && (last_rows > 2 * rows || last_rows + rows > PAGE_ROWS_MAX) {
                 break;
             }
-            let last = self.pop(t, edits);
+            let last = self.pop(t, edits)?;
             if last[0].rows() > 0 {
                 part = concat(&types(t), vec![last, part]);
             }
         }
         self.bytes += bytes_of(&part);
         self.pages.push(Arc::new(part));
+        Ok(())
     }
 
     /// The last page after its edit.
-    fn pop(&mut self, t: &Table, edits: &mut Edits) -> Vec<Column> {
+    fn pop(&mut self, t: &Table, edits: &mut Edits) -> Result<Vec<Column>, EngineError> {
         let page = self.pages.pop().expect("there is a last page");
         self.bytes -= bytes_of(&page);
         let page = Arc::unwrap_or_clone(page);
         match edits.remove(&held_extent(t.id()).page(self.pages.len() as u16)) {
             Some(edit) => edit.apply(&(0..page.len() as u16).collect::<Vec<_>>(), page),
-            None => page,
+            None => Ok(page),
         }
     }
 
     /// Takes all rows out, after their edits, in parts.
-    pub(super) fn take(&mut self, t: &Table, edits: &mut Edits) -> Vec<Vec<Column>> {
-        let mut parts: Vec<Vec<Column>> = (0..self.pages.len()).map(|_| self.pop(t, edits)).collect();
+    pub(super) fn take(&mut self, t: &Table, edits: &mut Edits) -> Result<Vec<Vec<Column>>, EngineError> {
+        let pages = 0..self.pages.len();
+        let mut parts = pages.map(|_| self.pop(t, edits)).collect::<Result<Vec<_>, _>>()?;
         parts.reverse();
         parts.retain(|p| p[0].rows() > 0);
-        parts
+        Ok(parts)
     }
 
     pub(super) fn rows(&self) -> u64 {

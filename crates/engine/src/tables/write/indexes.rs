@@ -7,12 +7,13 @@
 //! ```
 //!
 //! An entry without its row costs a look at a page, never an answer. So many entries may come early and go late. Few entries are in
-//! the commit's batch, where they cost no sync of their own.
+//! the commit's batch, where they cost no sync of their own. Many old entries are not kept until then: they are found again in the
+//! pages as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lode_base::Lpid;
+use lode_base::{Lpid, TableId};
 use lode_command::Answer;
 use lode_page::{Column, decode_page};
 use lode_program::Program;
@@ -31,12 +32,33 @@ use crate::trees::{Committer, Snapshot, Tree, TreeWrites};
 
 /// Bytes of entries in a commit's own batch, or in one before or after it.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// More entries than this many batches have are made before the commit. They are sorted first, so that each of these batches changes
+/// few leaves, also where keys come in no order.
+const RUN_BATCHES: usize = 16;
 
 /// Entries of the indexes of one commit.
 #[derive(Default)]
 pub(super) struct IndexChanges {
     trees: BTreeMap<String, TreeWrites>,
     bytes: usize,
+    /// Entries that are removed were forgotten, since there are many. See [`LateRemovals`].
+    forgot_removals: bool,
+    /// Pages of tables without a delta that lost rows.
+    rewritten: Vec<RewrittenPages>,
+}
+
+/// Pages of a table without a delta that a commit wrote anew or moved.
+pub(super) struct RewrittenPages {
+    table: TableId,
+    taken_out: Vec<Lpid>,
+    /// Those of them that are written again in place, among others.
+    written: BTreeSet<Lpid>,
+}
+
+/// What finds the entries that a commit must remove, once it is durable: the state that it followed has the old values.
+pub(super) struct LateRemovals {
+    pub(super) was: Snapshot,
+    rewritten: Vec<RewrittenPages>,
 }
 
 impl IndexChanges {
@@ -55,21 +77,22 @@ impl IndexChanges {
             let (tree, keys) = w.into_keys();
             keys.for_each(|(key, put)| self.note(&tree, key, put));
         }
+        self.forgot_removals |= others.forgot_removals;
+        self.rewritten.extend(others.rewritten);
+    }
+
+    /// Leaves the entries that are put in, or those that are removed.
+    fn retain(&mut self, puts: bool) {
+        let all = std::mem::take(&mut self.trees);
+        self.bytes = 0;
+        for w in all.into_values() {
+            let (tree, keys) = w.into_keys();
+            keys.filter(|(_, put)| *put == puts).for_each(|(key, put)| self.note(&tree, key, put));
+        }
     }
 
     fn is_empty(&self) -> bool {
         self.trees.is_empty()
-    }
-
-    /// With `puts` the entries that are put in, else those that are removed.
-    fn only(&self, puts: bool) -> Self {
-        let mut some = Self::default();
-        for w in self.trees.values() {
-            for (key, _) in w.keys().filter(|(_, put)| *put == puts) {
-                some.note(w.tree(), key.to_vec(), puts);
-            }
-        }
-        some
     }
 
     fn writes(self) -> Vec<TreeWrites> {
@@ -84,14 +107,29 @@ pub(super) struct Indexes<'a> {
 }
 
 impl Indexes<'_> {
-    /// Puts the entries that are put in in at once, if there are many.
+    /// If there are many entries: puts in those that are put in at once, and forgets those that are removed. They are found again after
+    /// the commit.
     pub(super) fn apply_early(&self, changes: &mut IndexChanges) -> Result<(), EngineError> {
-        if changes.bytes > self.entry_bytes_max() {
-            let early = changes.only(true);
-            *changes = changes.only(false);
-            self.apply(early)?;
+        if changes.bytes > RUN_BATCHES * self.entry_bytes_max() {
+            changes.forgot_removals = true;
+            self.apply_only(changes, true)?;
         }
         Ok(())
+    }
+
+    /// If there are many entries: removes those that are removed, and forgets those that are put in.
+    pub(super) fn apply_late(&self, changes: &mut IndexChanges) -> Result<(), EngineError> {
+        match changes.bytes > RUN_BATCHES * self.entry_bytes_max() {
+            true => self.apply_only(changes, false),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes some of the changes, and forgets the others.
+    pub(super) fn apply_only(&self, changes: &mut IndexChanges, puts: bool) -> Result<(), EngineError> {
+        changes.retain(puts);
+        changes.bytes = 0;
+        self.apply(IndexChanges { trees: std::mem::take(&mut changes.trees), ..IndexChanges::default() })
     }
 
     fn entry_bytes_max(&self) -> usize {
@@ -111,20 +149,22 @@ impl Indexes<'_> {
         }
         let taken_out: BTreeSet<Lpid> = r.taken_out.iter().copied().collect();
         let pages: BTreeSet<Lpid> = taken_out.iter().chain(written.keys()).copied().collect();
-        for (index, tree) in &indexes {
-            for &lpid in &pages {
-                let old = match taken_out.contains(&lpid) {
-                    true => read::columns(self.snapshot, lpid, &index.columns)?.columns,
-                    false => Vec::new(),
-                };
+        for &lpid in &pages {
+            let old = taken_out.contains(&lpid).then_some((self.snapshot, lpid));
+            for (index, tree) in &indexes {
                 let new = written.get(&lpid).map_or(Vec::new(), |all| {
                     index.columns.iter().map(|&c| all[usize::from(c)].clone()).collect()
                 });
-                let KeyChanges { lost, gained } = KeyChanges::between(&old, &new);
-                lost.into_iter().for_each(|k| changes.note(tree, entry(k, lpid), false));
-                gained.into_iter().for_each(|k| changes.note(tree, entry(k, lpid), true));
+                note_page(index, tree, lpid, old, &new, changes)?;
             }
+            self.apply_early(changes)?;
         }
+        let written = written.into_keys().collect();
+        changes.rewritten.push(RewrittenPages {
+            table: r.table.id(),
+            taken_out: r.taken_out.clone(),
+            written,
+        });
         for lpid in r.fresh.iter().copied().filter(|l| !r.writes.iter().any(|w| w.lpid == *l)) {
             for (index, tree) in &indexes {
                 let columns =
@@ -142,18 +182,37 @@ impl Indexes<'_> {
         t.indexes().iter().filter(|i| i.kind != IndexKind::Page).filter_map(of).collect()
     }
 
-    /// Divides changes: those that go with the commit's batch, and those that come after it. If there are too many, those that put
-    /// something in are made now.
+    /// Divides changes: those that go with the commit's batch, and what finds those that come after it. If there are too many, those
+    /// that put something in are made now.
     pub(super) fn divided(
         &self,
-        changes: IndexChanges,
-    ) -> Result<(Vec<TreeWrites>, IndexChanges), EngineError> {
-        if changes.bytes <= self.entry_bytes_max() {
-            return Ok((changes.writes(), IndexChanges::default()));
+        mut changes: IndexChanges,
+    ) -> Result<(Vec<TreeWrites>, Option<LateRemovals>), EngineError> {
+        if changes.bytes <= self.entry_bytes_max() && !changes.forgot_removals {
+            return Ok((changes.writes(), None));
         }
-        let late = changes.only(false);
-        self.apply(changes.only(true))?;
-        Ok((Vec::new(), late))
+        self.apply_only(&mut changes, true)?;
+        Ok((Vec::new(), Some(LateRemovals { was: self.snapshot.clone(), rewritten: changes.rewritten })))
+    }
+
+    /// Removes the entries of the old values of pages that a commit wrote anew. This is the state after the commit.
+    pub(super) fn remove_rewritten(&self, late: &LateRemovals) -> Result<(), EngineError> {
+        let before = Indexes { committer: self.committer, snapshot: &late.was };
+        let mut changes = IndexChanges::default();
+        for of in &late.rewritten {
+            let Some(t) = late.was.tables().find(|t| t.id() == of.table) else { continue };
+            for (index, tree) in before.btrees(t) {
+                for &lpid in &of.taken_out {
+                    let new = match of.written.contains(&lpid) {
+                        true => read::columns(self.snapshot, lpid, &index.columns)?.columns,
+                        false => Vec::new(),
+                    };
+                    note_page(&index, &tree, lpid, Some((&late.was, lpid)), &new, &mut changes)?;
+                    self.apply_late(&mut changes)?;
+                }
+            }
+        }
+        self.apply_only(&mut changes, false)
     }
 
     /// Makes changes of entries in batches of their own.
@@ -184,23 +243,27 @@ impl Indexes<'_> {
         let program = Program::check(t.schema().clone(), None, def.columns.clone(), directory.is_some())?;
         let mut scan = self.snapshot.scan(t, t.all_ranges(), Arc::new(program), Answer::Rows, None)?;
         let mut changes = IndexChanges::default();
+        let run_bytes = RUN_BATCHES * self.entry_bytes_max();
         while let Some(unit) = scan.next()? {
             for page in &unit.pages {
-                let Some(directory) = &directory else {
-                    keys(&page.columns)
-                        .into_iter()
-                        .for_each(|k| changes.note(tree, entry(k, page.lpid), true));
-                    continue;
-                };
-                for (row, key) in row_keys(&page.columns).enumerate() {
-                    let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
-                    if let Some(id) = id_at(directory, page.lpid, slot) {
-                        changes.note(tree, entry_of_row(key, id), true);
+                match &directory {
+                    None => {
+                        let keys = keys(&page.columns).into_iter();
+                        keys.for_each(|k| changes.note(tree, entry(k, page.lpid), true));
+                    }
+                    Some(directory) => {
+                        for (row, key) in row_keys(&page.columns).enumerate() {
+                            let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
+                            if let Some(id) = id_at(directory, page.lpid, slot) {
+                                changes.note(tree, entry_of_row(key, id), true);
+                            }
+                        }
                     }
                 }
-            }
-            if changes.bytes > self.entry_bytes_max() {
-                self.apply(std::mem::take(&mut changes))?;
+                // A unit may have millions of rows.
+                if changes.bytes > run_bytes {
+                    self.apply(std::mem::take(&mut changes))?;
+                }
             }
         }
         self.apply(changes)
@@ -212,6 +275,25 @@ impl Indexes<'_> {
             let _ = self.committer.writer().drop_tree(tree);
         }
     }
+}
+
+/// Notes the entries that a page loses and gains. `old`: where its old columns are, if it had any.
+fn note_page(
+    index: &IndexDef,
+    tree: &Tree,
+    lpid: Lpid,
+    old: Option<(&Snapshot, Lpid)>,
+    new: &[Column],
+    changes: &mut IndexChanges,
+) -> Result<(), EngineError> {
+    let old = match old {
+        Some((snapshot, lpid)) => read::columns(snapshot, lpid, &index.columns)?.columns,
+        None => Vec::new(),
+    };
+    let KeyChanges { lost, gained } = KeyChanges::between(&old, new);
+    lost.into_iter().for_each(|k| changes.note(tree, entry(k, lpid), false));
+    gained.into_iter().for_each(|k| changes.note(tree, entry(k, lpid), true));
+    Ok(())
 }
 
 /// Trees of indexes that a snapshot has and these tables do not.

@@ -23,6 +23,7 @@ use crate::tables::delta::RowId;
 use crate::tables::key::{KeyReader, hash, show};
 use crate::tables::overlay::id_at;
 use crate::tables::own::{Edits, FreedSlots};
+use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
 use crate::{EngineError, Set};
@@ -55,6 +56,8 @@ pub(super) struct NewKeys<'a> {
     pub(super) held: Vec<Vec<Column>>,
     /// Whether all of `held` came with the load that `order` watched.
     pub(super) held_is_load: bool,
+    /// Pages with edits of rows that get new keys, and how many rows.
+    pub(super) rekeyed: Vec<(Lpid, usize)>,
     /// Pages that the load wrote, and their rows.
     pub(super) loaded: Vec<Lpid>,
     pub(super) loaded_rows: u64,
@@ -65,10 +68,15 @@ impl NewKeys<'_> {
     /// Checks that there is no key twice.
     pub(super) fn check(mut self) -> Result<(), EngineError> {
         let held_rows: usize = self.held.iter().map(|part| part[0].rows()).sum();
+        let held_rows = held_rows + self.rekeyed.iter().map(|(_, rows)| rows).sum::<usize>();
         if held_rows == 0 && self.loaded.is_empty() {
             return Ok(());
         }
         if self.loaded.is_empty() && held_rows <= FEW_KEYS_MAX {
+            for (lpid, _) in std::mem::take(&mut self.rekeyed) {
+                let part = self.rekeyed_in(lpid)?;
+                self.held.push(part);
+            }
             return self.check_few();
         }
         if self.held_is_load && self.is_above_table()? {
@@ -132,10 +140,18 @@ impl NewKeys<'_> {
         })
     }
 
+    /// The new keys that edits give rows of a page.
+    fn rekeyed_in(&self, lpid: Lpid) -> Result<Vec<Column>, EngineError> {
+        self.edits[&lpid].new_keys(self.key, read::columns(self.snapshot, lpid, self.key)?.columns)
+    }
+
     /// Visits every key that there will be.
     fn visit(&self, each: &mut EachKey<'_>) -> Result<(), EngineError> {
         for part in &self.held {
             visit_rows(part, each)?;
+        }
+        for &(lpid, _) in &self.rekeyed {
+            visit_rows(&self.rekeyed_in(lpid)?, each)?;
         }
         for &lpid in &self.loaded {
             let store = self.snapshot.storage().store();
@@ -264,7 +280,7 @@ pub(super) fn visit_table(
             let reader = KeyReader::new(&page.columns);
             for row in 0..page.rows as usize {
                 let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
-                let is_freed = freed.as_ref().is_some_and(|f| f.contains(&slot)) || is_own(slot);
+                let is_freed = freed.as_ref().is_some_and(|f| f.contains(slot)) || is_own(slot);
                 if !is_freed && !has_null(&page.columns, row) {
                     reader.read(row, &mut bytes);
                     each(&page.columns, row, &bytes)?;

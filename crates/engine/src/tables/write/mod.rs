@@ -29,6 +29,7 @@ mod rebase;
 mod rewrite;
 mod runs;
 mod savepoint;
+mod spill;
 mod stream;
 mod validate;
 
@@ -42,7 +43,7 @@ use lode_program::IndexRule;
 use super::catalog::TableCatalog;
 use super::definition::check_columns;
 use super::delta::is_delta;
-use super::own::{self, OwnChanges};
+use super::own::{self, OwnChanges, ValueStore};
 use super::read;
 use super::snapshot::{TablesState, shown};
 use super::table::{RowAddress, Table};
@@ -65,6 +66,8 @@ pub use savepoint::SavedChanges;
 pub(in crate::tables) struct Limits {
     /// Hashes that a check of unsorted keys holds at a time.
     pub(in crate::tables) key_check_bytes: usize,
+    /// Bytes of new values that are held at a time.
+    pub(in crate::tables) change_bytes: usize,
     /// A statement that changes more rows of a table with a delta edits pages.
     pub(in crate::tables) rows_by_id_max: usize,
 }
@@ -89,6 +92,10 @@ pub struct WriteTxn {
     durability: Durability,
     /// Trees that it made for new tables, which no table of the catalog has yet.
     made_trees: Vec<Tree>,
+    /// New values of rows that it updates.
+    values: Arc<ValueStore>,
+    /// The extent of values that go to pages, and how many of its pages are used.
+    spill: Option<(ExtentId, u16)>,
     /// The right to write, if it has it: from its begin or from its commit on. It is given back last of all.
     permit: Option<Alone>,
 }
@@ -96,6 +103,7 @@ pub struct WriteTxn {
 impl WriteTxn {
     /// A transaction that begins at a snapshot.
     pub(super) fn new(trees: Arc<Trees>, limits: Limits, permit: Option<Alone>, snapshot: Snapshot) -> Self {
+        let values = ValueStore::new(trees.committer().storage().clone());
         Self {
             trees,
             limits,
@@ -108,6 +116,8 @@ impl WriteTxn {
             loaded_view: None,
             durability: Durability::Commit,
             made_trees: Vec::new(),
+            values,
+            spill: None,
             permit,
         }
     }
@@ -254,10 +264,12 @@ impl WriteTxn {
         }
         if t.has_delta() {
             self.update_rows(&t, rows, columns, &values)?;
+            self.spill_values()?;
             return Ok(rows.len() as u64);
         }
         let edits = &mut self.changes.entry(t.id()).or_default().edits;
-        own::update(edits, &t, rows, columns, &values);
+        own::update(edits, &self.values, &t, rows, columns, &values);
+        self.spill_values()?;
         Ok(rows.len() as u64)
     }
 

@@ -185,7 +185,9 @@ impl Move<'_> {
         }
         let mut kept = Edits::new();
         for (lpid, edit) in edits {
-            if self.from.extent_index(lpid.extent()).is_none() {
+            let is_same =
+                || from.id_of(lpid, 0) == to.id_of(lpid, 0) && from.span_of(lpid) == to.span_of(lpid);
+            if self.from.extent_index(lpid.extent()).is_none() || is_same() {
                 kept.insert(lpid, edit);
                 continue;
             }
@@ -194,7 +196,7 @@ impl Move<'_> {
                 let place = from.id_of(lpid, slot).and_then(|id| to.place(id));
                 places.insert(slot, place.ok_or_else(|| conflict(self.from, "a row is gone"))?);
             }
-            put(&edit, |slot| places[&slot], &mut kept);
+            put(&edit, |slot| places[&slot], &mut kept)?;
         }
         Ok(kept)
     }
@@ -230,7 +232,7 @@ impl Move<'_> {
             return Err(self.changed(&keys[gone.part], gone.at, "is gone"));
         }
         for (lpid, edit) in pages {
-            put(edit, |slot| found[&(*lpid, slot)], kept);
+            put(edit, |slot| found[&(*lpid, slot)], kept)?;
         }
         Ok(())
     }
@@ -284,8 +286,8 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// Adds an edit to `kept`, with each row at the place that `now` says.
-fn put(edit: &PageEdit, now: impl Fn(u32) -> Slot, kept: &mut Edits) {
-    for &slot in &edit.deleted {
+fn put(edit: &PageEdit, now: impl Fn(u32) -> Slot, kept: &mut Edits) -> Result<(), EngineError> {
+    for slot in edit.deleted.iter() {
         let (lpid, slot) = now(slot);
         Arc::make_mut(kept.entry(lpid).or_default()).deleted.insert(slot);
     }
@@ -294,19 +296,21 @@ fn put(edit: &PageEdit, now: impl Fn(u32) -> Slot, kept: &mut Edits) {
             .slots
             .iter()
             .zip(0u32..)
-            .map(|(&slot, i)| {
+            .map(|(slot, i)| {
                 let (lpid, slot) = now(slot);
                 (lpid, slot, i)
             })
             .collect();
-        // A stable sort, so that of two new values of one row the later one still comes later.
-        order.sort_by_key(|&(lpid, _, _)| lpid);
+        order.sort_unstable();
+        let values =
+            (0..u.columns.len()).map(|at| u.values.column(at)).collect::<Result<Vec<Column>, _>>()?;
         for group in order.chunk_by(|a, b| a.0 == b.0) {
             let rows: Vec<u32> = group.iter().map(|g| g.2).collect();
             let slots = group.iter().map(|g| g.1).collect();
-            let values = u.values.iter().map(|v| ops::take(v, &rows)).collect();
+            let values = u.values.store().keep(values.iter().map(|v| ops::take(v, &rows)).collect());
             let edit = Arc::make_mut(kept.entry(group[0].0).or_default());
             edit.updates.push(Update { columns: u.columns.clone(), slots, values });
         }
     }
+    Ok(())
 }

@@ -167,7 +167,7 @@ impl<'a> Rewrite<'a> {
         self.taken_out.push(lpid);
         self.rows -= page.rows() as i64;
         self.bytes -= i64::from(page.page_bytes());
-        Ok(edit.apply(&all, old.columns))
+        edit.apply(&all, old.columns)
     }
 
     /// Applies an edit to a page: afterwards there is no page, the page, or several pages.

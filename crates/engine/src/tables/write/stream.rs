@@ -111,7 +111,7 @@ impl Stream {
         self.is_edited = true;
         let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
         let page = without_pool(io.store, None, t.page_owner(), lpid, &all)?;
-        let columns = edit.apply(&all, page.columns);
+        let columns = edit.apply(&all, page.columns)?;
         self.rows -= page.rows as u64;
         self.bytes -= page.page_bytes;
         let mut cutter = Cutter::new(shape.clone());
