@@ -42,23 +42,20 @@ impl<'a> KeyReader<'a> {
 
     /// Puts the key of row `row` in `out`; answers where its first column's value ends.
     pub(super) fn read(&self, row: usize, out: &mut Vec<u8>) -> usize {
-        out.clear();
-        let mut first_end = 0;
-        for (i, p) in self.parts.iter().enumerate() {
-            p.append(row, out);
-            if i == 0 {
-                first_end = out.len();
-            }
-        }
-        first_end
+        self.read_behind(None, row, out)
     }
 
     /// The same in the form of [`key_of_values`].
     pub(super) fn read_behind_ones(&self, row: usize, out: &mut Vec<u8>) -> usize {
+        self.read_behind(Some(1), row, out)
+    }
+
+    /// The same, each value behind this byte.
+    fn read_behind(&self, marker: Option<u8>, row: usize, out: &mut Vec<u8>) -> usize {
         out.clear();
         let mut first_end = 0;
         for (i, p) in self.parts.iter().enumerate() {
-            out.push(1);
+            out.extend(marker);
             p.append(row, out);
             if i == 0 {
                 first_end = out.len();
