@@ -176,7 +176,7 @@ impl Span {
 
     /// The id of a slot of a page with this first id.
     pub(in crate::tables) fn id(&self, first: RowId, slot: u32) -> RowId {
-        RowId::new(first.raw() + self.distance(slot))
+        first.plus(self.distance(slot))
     }
 
     /// The distance of the id of a slot from the first id.
@@ -294,7 +294,7 @@ impl Directory {
     pub(in crate::tables) fn id_of(&self, lpid: Lpid, slot: u32) -> Option<RowId> {
         let first = self.first_of.get(&lpid)?;
         let span = self.spans.get(first).filter(|s| slot < s.rows)?;
-        Some(RowId::new(first.raw() + span.distance(slot)))
+        Some(first.plus(span.distance(slot)))
     }
 
     /// The ids of a page.

@@ -2,6 +2,8 @@
 
 use lode_base::{ExtentId, Lpid, TableId};
 
+use crate::trees::KEY_BYTES_MAX;
+
 /// Bits of a row id: as many as the page and the slot of a row address have.
 pub(in crate::tables) const ROW_ID_BITS: u32 = 42;
 /// Extents from this number on are not the drive's: one for the delta of each table that there can be.
@@ -11,6 +13,10 @@ const DELTA_END: u64 = (1 << 38) - (1 << 32);
 const DELTA: u8 = b'd';
 const PAGES: u8 = b'p';
 const KEYS: u8 = b'k';
+/// Bytes around a key in its entry: [`KEYS`], the number of the key, and the row id.
+const AROUND_KEY_BYTES: usize = 1 + 2 + 8;
+/// The most bytes of a key that an entry has.
+pub(in crate::tables) const ENTRY_KEY_BYTES_MAX: usize = KEY_BYTES_MAX - AROUND_KEY_BYTES;
 
 /// The number of a row of a table. A row keeps it for as long as it lives, wherever the row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +39,11 @@ impl RowId {
     /// The id behind this one.
     pub(in crate::tables) fn after(self) -> Option<Self> {
         (self.0 + 1 < 1 << ROW_ID_BITS).then_some(Self(self.0 + 1))
+    }
+
+    /// The id of the row that is so many rows behind this one.
+    pub(in crate::tables) fn plus(self, rows: u64) -> Self {
+        Self::new(self.0 + rows)
     }
 
     /// The page and the slot that stand for the row while the delta has it.
@@ -81,10 +92,11 @@ fn with_prefix(prefix: u8, id: RowId) -> [u8; 9] {
     key
 }
 
-/// What the entries of the `n`-th key of a table begin with, up to the row id.
+/// What the entries of the `n`-th key of a table begin with, up to the row id. A key that is too long is cut.
 pub(in crate::tables) fn key_prefix(n: usize, key: &[u8]) -> Vec<u8> {
     let n = u16::try_from(n).expect("a table has fewer keys than columns");
-    let mut prefix = Vec::with_capacity(11 + key.len());
+    let key = &key[..key.len().min(ENTRY_KEY_BYTES_MAX)];
+    let mut prefix = Vec::with_capacity(AROUND_KEY_BYTES + key.len());
     prefix.push(KEYS);
     prefix.extend_from_slice(&n.to_be_bytes());
     prefix.extend_from_slice(key);
@@ -130,6 +142,8 @@ mod tests {
             assert_eq!(id_of_key(&delta_key(id)), Some(id));
             assert_eq!(id_of_key(&key_entry(3, b"key", id)), Some(id));
         }
+        let longest = key_entry(3, &[1; 2 * KEY_BYTES_MAX], RowId::new(7));
+        assert_eq!((longest.len(), id_of_key(&longest)), (KEY_BYTES_MAX, Some(RowId::new(7))));
         assert!(delta_key(RowId::new(1)) < delta_key(RowId::new(256)));
         assert_eq!(id_of_key(b"short"), None);
         assert_eq!(id_of_key(&[255; 9]), None);

@@ -35,8 +35,8 @@ pub(super) use chunk::{Chunk, ChunkPage, RowsOf};
 pub(super) use directory::{Directory, KeyBounds, Sorted, Span};
 pub(super) use due::{DueCell, step_of};
 pub(super) use ids::{
-    RowId, TREE_PREFIX, delta_extent, delta_key, delta_range, id_of_key, is_delta, key_entry, key_prefix,
-    page_key, tree_name,
+    ENTRY_KEY_BYTES_MAX, RowId, TREE_PREFIX, delta_extent, delta_key, delta_range, id_of_key, is_delta,
+    key_entry, key_prefix, page_key, tree_name,
 };
 pub(super) use leaves::LeafVersion;
 use leaves::Leaves;

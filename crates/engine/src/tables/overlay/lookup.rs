@@ -15,21 +15,18 @@ use lode_page::{Column, DataType, Value};
 use crate::EngineError;
 use crate::storage::columns::columns;
 use crate::tables::definition::IndexDef;
-use crate::tables::delta::{RowId, Sorted, Span, id_of_key, key_prefix};
+use crate::tables::delta::{ENTRY_KEY_BYTES_MAX, RowId, Sorted, Span, id_of_key, key_prefix};
 use crate::tables::index::KeyRange;
 use crate::tables::key::key_of_values;
 use crate::tables::table::Table;
-use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
-
-/// Bytes of the number of a key and of a row id around a key in an entry.
-const AROUND_BYTES: usize = 11;
+use crate::trees::{Snapshot, Tree};
 
 impl Table {
     /// The bytes of a row's key in entries of the table's tree; `None` if the key has a NULL.
     pub(in crate::tables) fn key_bytes(&self, key: &[u16], values: &[Value]) -> Option<Vec<u8>> {
         let types = key.iter().map(|&c| self.schema().columns[usize::from(c)].data_type);
         let mut bytes = key_of_values(types, values)?;
-        bytes.truncate(KEY_BYTES_MAX - AROUND_BYTES);
+        bytes.truncate(ENTRY_KEY_BYTES_MAX);
         Some(bytes)
     }
 

@@ -20,6 +20,7 @@ use lode_program::{IndexRule, Program};
 use super::WriteTxn;
 use super::cutter::{Cutter, Shape};
 use super::delta_commit::RowWrites;
+use super::entries::{entries_of_index, entries_of_key, keys_with_entries};
 use super::indexes::unnamed_trees;
 use super::runs::Sorter;
 use super::stream::{Io, Stream};
@@ -28,19 +29,17 @@ use crate::storage::catalog::root_lpid;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind};
 use crate::tables::delta::{
-    Directory, KeyBounds, RowId, Span, Unmerged, key_entry, page_key, tree_name as rows_tree_name,
+    Directory, KeyBounds, RowId, Span, Unmerged, page_key, tree_name as rows_tree_name,
 };
-use crate::tables::index::{self, row_keys};
+use crate::tables::index;
 use crate::tables::planted::{self, Planted};
 use crate::tables::read::Whole;
 use crate::tables::statistics::TableStatistics;
 use crate::tables::table::{EXTENTS_MAX, Table};
-use crate::trees::{Durability, KEY_BYTES_MAX, Snapshot, TreeLoad};
+use crate::trees::{Durability, Snapshot, TreeLoad};
 
 /// Nodes of new trees are filled so far, in percent: later entries come anywhere.
 const FILL_PERCENT: u8 = 90;
-/// Bytes of a key's number and of a row id around a key in an entry.
-const AROUND_KEY_BYTES: usize = 11;
 
 /// A table that is being rewritten. It takes all rows that [`TableRewrite::snapshot`] shows of the table, in their new order. If it is
 /// dropped, the table is as it was.
@@ -181,41 +180,23 @@ impl TableRewrite {
         let chosen = |wanted: &[u16]| -> Vec<Column> {
             wanted.iter().map(|&c| columns[usize::from(c)].clone()).collect()
         };
-        let mut first = None;
-        if let Some(delta) = self.new.delta() {
-            let id = delta.take_ids(cut.rows as u64);
-            first = Some(id);
-            let key = &self.new.def().primary_key;
-            let bounds = match self.has_bounds {
-                true => {
-                    let of_key: Vec<Column> = key.iter().map(|&c| columns[usize::from(c)].clone()).collect();
-                    KeyBounds::of(&of_key)
-                }
-                false => None,
-            };
-            for (n, (_, key)) in self.new.def().keys().enumerate() {
-                if n == 0 && bounds.is_some() && *key == self.new.def().primary_key {
-                    continue;
-                }
-                let of_key = chosen(key);
-                for (row, bytes) in row_keys(&of_key).enumerate() {
-                    if of_key.iter().all(|c| !c.is_null(row)) && !planted::is(Planted::RewrittenKeyMissing) {
-                        let bytes = &bytes[..bytes.len().min(KEY_BYTES_MAX - AROUND_KEY_BYTES)];
-                        let id = RowId::new(id.raw() + row as u64);
-                        self.keys.push(&mut io, key_entry(n, bytes, id))?;
-                    }
+        let first = self.new.delta().map(|delta| delta.take_ids(cut.rows as u64));
+        if let Some(first) = first {
+            let def = self.new.def();
+            let bounds = self.has_bounds.then(|| KeyBounds::of(&chosen(&def.primary_key))).flatten();
+            for (n, key) in keys_with_entries(def, bounds.is_some()) {
+                if !planted::is(Planted::RewrittenKeyMissing) {
+                    let of_key = chosen(key);
+                    entries_of_key(n, &of_key, first).try_for_each(|e| self.keys.push(&mut io, e))?;
                 }
             }
-            self.spans.insert(id, Span::dense(lpid, cut.rows as u32, bounds));
+            self.spans.insert(first, Span::dense(lpid, cut.rows as u32, bounds));
         }
         for (index, entries) in &mut self.indexes {
             let columns = chosen(&index.columns);
             match first {
                 Some(first) => {
-                    for (row, key) in row_keys(&columns).enumerate() {
-                        let id = RowId::new(first.raw() + row as u64);
-                        entries.push(&mut io, index::entry_of_row(key, id))?;
-                    }
+                    entries_of_index(&columns, first).try_for_each(|e| entries.push(&mut io, e))?;
                 }
                 None => index::keys(&columns)
                     .into_iter()

@@ -21,6 +21,7 @@ use lode_page::{Column, DataType, Value, row};
 
 use super::WriteTxn;
 use super::change::{Changes, TableChange};
+use super::entries::{entries_of_index, entries_of_key, keys_with_entries};
 use super::fold::Folded;
 use super::foreign::ForeignKeys;
 use super::indexes::{IndexChanges, LateRemovals};
@@ -33,7 +34,7 @@ use crate::tables::delta::{
     Directory, KeyBounds, RowId, Sorted, Span, delta_key, key_entry, page_key, tree_name,
 };
 use crate::tables::delta::{Image, RowChange};
-use crate::tables::index::{self, row_keys};
+use crate::tables::index;
 use crate::tables::key::show_values;
 use crate::tables::own::PageEdit;
 use crate::tables::planted::{self, Planted};
@@ -689,23 +690,13 @@ impl<'a> RowSources<'a> {
         let chosen = |wanted: &[u16]| -> Vec<Column> {
             wanted.iter().map(|&c| numbered(numbers, columns, c)).collect()
         };
-        for (n, key) in &self.keys {
-            if *n == 0 && has_bounds && *key == self.t.def().primary_key {
-                continue;
-            }
-            let of_key = chosen(key);
-            for (row, bytes) in row_keys(&of_key).enumerate() {
-                if of_key.iter().all(|c| !c.is_null(row)) && !planted::is(Planted::PageKeysMissing) {
-                    let bytes = &bytes[..bytes.len().min(crate::trees::KEY_BYTES_MAX - 11)];
-                    entries.note(self.tree, key_entry(*n, bytes, RowId::new(first.raw() + row as u64)), true);
-                }
-            }
+        for (n, key) in keys_with_entries(self.t.def(), has_bounds) {
+            planted::unless(Planted::PageKeysMissing, || {
+                entries_of_key(n, &chosen(key), first).for_each(|e| entries.note(self.tree, e, true));
+            });
         }
         for (wanted, tree) in &self.indexes {
-            for (row, bytes) in row_keys(&chosen(wanted)).enumerate() {
-                let id = RowId::new(first.raw() + row as u64);
-                entries.note(tree, index::entry_of_row(bytes, id), true);
-            }
+            entries_of_index(&chosen(wanted), first).for_each(|e| entries.note(tree, e, true));
         }
     }
 }

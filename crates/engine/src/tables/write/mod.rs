@@ -18,6 +18,7 @@ mod cutter;
 mod ddl;
 mod delta;
 mod delta_commit;
+mod entries;
 mod fold;
 mod foreign;
 mod held_rows;

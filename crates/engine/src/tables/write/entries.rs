@@ -1,0 +1,33 @@
+//! The entries of the rows of a new page: of keys in the table's tree, and of indexes.
+//!
+//! ```text
+//!   page, first id ─┬─ a key that the page's bounds do not lead to ─► key_entry(n, key, id): not of keys with a NULL
+//!                   └─ an index ────────────────────────────────────► entry_of_row(values, id)
+//! ```
+//!
+//! The rows of a new page have consecutive ids.
+
+use lode_page::Column;
+
+use crate::tables::definition::TableDef;
+use crate::tables::delta::{RowId, key_entry};
+use crate::tables::index::{entry_of_row, row_keys};
+
+/// The keys of which the rows of a page have entries: their numbers and columns. If the page `has_bounds`, they lead to its primary
+/// keys.
+pub(super) fn keys_with_entries(def: &TableDef, has_bounds: bool) -> impl Iterator<Item = (usize, &[u16])> {
+    let in_bounds = move |key: &[u16]| has_bounds && *key == def.primary_key;
+    def.keys().map(|(_, key)| key).enumerate().filter(move |(n, key)| !(*n == 0 && in_bounds(key)))
+}
+
+/// The entries of the rows of a page in the `n`-th key of its table. `key`: the key's columns.
+pub(super) fn entries_of_key(n: usize, key: &[Column], first: RowId) -> impl Iterator<Item = Vec<u8>> {
+    let has_null = |row: usize| key.iter().any(|c| c.is_null(row));
+    let keys = row_keys(key).enumerate().filter(move |(row, _)| !has_null(*row));
+    keys.map(move |(row, bytes)| key_entry(n, &bytes, first.plus(row as u64)))
+}
+
+/// The entries of the rows of a page in an index. `columns`: the index's columns.
+pub(super) fn entries_of_index(columns: &[Column], first: RowId) -> impl Iterator<Item = Vec<u8>> {
+    row_keys(columns).enumerate().map(move |(row, bytes)| entry_of_row(bytes, first.plus(row as u64)))
+}
