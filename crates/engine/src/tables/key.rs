@@ -18,6 +18,16 @@ use lode_page::{Column, DataType, Value, Values};
 /// Characters or bytes of a string that a message shows.
 const SHOWN_MAX: usize = 64;
 
+/// The columns of a key among all columns of a table.
+pub(super) fn chosen(columns: &[Column], key: &[u16]) -> Vec<Column> {
+    key.iter().map(|&c| columns[usize::from(c)].clone()).collect()
+}
+
+/// Whether a row has a NULL among its key columns.
+pub(super) fn has_null(columns: &[Column], row: usize) -> bool {
+    columns.iter().any(|c| c.is_null(row))
+}
+
 /// Key columns of some rows, ready to be read row by row.
 pub(super) struct KeyReader<'a> {
     parts: Vec<Part<'a>>,

@@ -16,7 +16,7 @@ use lode_base::{Lpid, PageBuf};
 use lode_page::{Column, Value};
 
 use super::ids::{RowId, id_of_key, page_range};
-use crate::tables::key::{KeyReader, key_of_values};
+use crate::tables::key::{KeyReader, chosen, has_null, key_of_values};
 use crate::tables::planted::{self, Planted};
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
 use crate::{EngineError, Map};
@@ -74,9 +74,14 @@ pub(in crate::tables) struct KeyBounds {
 }
 
 impl KeyBounds {
+    /// The bounds of the keys of a page, given as all its columns; `None` also if the table has no key.
+    pub(in crate::tables) fn of_page(columns: &[Column], key: &[u16]) -> Option<Self> {
+        if key.is_empty() { None } else { Self::of(&chosen(columns, key)) }
+    }
+
     /// The bounds of keys in these columns; `None` if one has a NULL, or there are no rows.
-    pub(in crate::tables) fn of(key: &[Column]) -> Option<Self> {
-        if key.iter().any(has_null) {
+    fn of(key: &[Column]) -> Option<Self> {
+        if any_null(key) {
             return None;
         }
         let reader = KeyReader::new(key);
@@ -117,7 +122,7 @@ impl KeyBounds {
             Sorted::ByLeading => &key[..1],
             Sorted::ByKey => key,
         };
-        if bounding.iter().any(has_null) {
+        if any_null(bounding) {
             return None;
         }
         let types = || bounding.iter().map(Column::data_type);
@@ -148,8 +153,9 @@ impl KeyBounds {
     }
 }
 
-fn has_null(c: &Column) -> bool {
-    c.validity().is_some() && (0..c.rows()).any(|row| c.is_null(row))
+/// Whether a row has a NULL in these columns.
+fn any_null(key: &[Column]) -> bool {
+    key.iter().any(|c| c.validity().is_some()) && (0..key[0].rows()).any(|row| has_null(key, row))
 }
 
 impl Span {

@@ -40,7 +40,7 @@ pub(super) use ids::{
 };
 pub(super) use leaves::LeafVersion;
 use leaves::Leaves;
-pub(super) use own_rows::{Image, OwnRows, RowChange};
+pub(super) use own_rows::{Image, OwnRows, RowChange, values_of};
 
 /// What all versions of a table share of its delta.
 #[derive(Debug, Default)]

@@ -104,7 +104,7 @@ impl OwnRows {
             for &id in layer.by_key(types, n, key)?.get(&bytes).into_iter().flatten() {
                 let now = self.get(id).and_then(|c| c.after.as_ref());
                 let has_it = match now {
-                    Some(image) => chosen(types, image, key)? == values,
+                    Some(image) => values_of(types, image, key)? == values,
                     None => false,
                 };
                 if has_it && !found.contains(&id) {
@@ -125,7 +125,7 @@ impl Layer {
         for (&id, change) in &self.rows {
             let Some(image) = &change.after else { continue };
             let of_key = key.iter().map(|&c| types[usize::from(c)]);
-            if let Some(bytes) = key_of_values(of_key, &chosen(types, image, key)?) {
+            if let Some(bytes) = key_of_values(of_key, &values_of(types, image, key)?) {
                 rows.entry(bytes).or_default().push(id);
             }
         }
@@ -134,7 +134,11 @@ impl Layer {
 }
 
 /// The values of an image in some columns.
-fn chosen(types: &[DataType], image: &[u8], columns: &[u16]) -> Result<Vec<Value>, EngineError> {
+pub(in crate::tables) fn values_of(
+    types: &[DataType],
+    image: &[u8],
+    columns: &[u16],
+) -> Result<Vec<Value>, EngineError> {
     let all = row::decode(types, image)?;
     Ok(columns.iter().map(|&c| all[usize::from(c)].clone()).collect())
 }

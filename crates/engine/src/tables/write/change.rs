@@ -13,6 +13,7 @@ use super::stream::{Io, Stream};
 use crate::EngineError;
 use crate::storage::columns::unpublished;
 use crate::tables::delta::{OwnRows, Sorted};
+use crate::tables::key::chosen;
 use crate::tables::own::Edits;
 use crate::tables::read;
 use crate::tables::table::Table;
@@ -247,8 +248,4 @@ fn cut_page(io: &mut Io<'_>, t: &Table, cutter: &mut Cutter, stream: &mut Stream
     let lpid = stream.next_lpid(io, t.id())?;
     let cut = cutter.cut(lpid)?;
     stream.put(io, lpid, cut.data, cut.rows, cutter.shape.align())
-}
-
-fn chosen(columns: &[Column], numbers: &[u16]) -> Vec<Column> {
-    numbers.iter().map(|&c| columns[usize::from(c)].clone()).collect()
 }

@@ -32,6 +32,7 @@ use crate::tables::delta::{
     Directory, KeyBounds, RowId, Span, Unmerged, page_key, tree_name as rows_tree_name,
 };
 use crate::tables::index;
+use crate::tables::key::chosen;
 use crate::tables::planted::{self, Planted};
 use crate::tables::read::Whole;
 use crate::tables::statistics::TableStatistics;
@@ -177,23 +178,21 @@ impl TableRewrite {
                 self.statistics = None;
             }
         }
-        let chosen = |wanted: &[u16]| -> Vec<Column> {
-            wanted.iter().map(|&c| columns[usize::from(c)].clone()).collect()
-        };
         let first = self.new.delta().map(|delta| delta.take_ids(cut.rows as u64));
         if let Some(first) = first {
             let def = self.new.def();
-            let bounds = self.has_bounds.then(|| KeyBounds::of(&chosen(&def.primary_key))).flatten();
+            let bounds_of_page = || KeyBounds::of_page(&columns, &def.primary_key);
+            let bounds = self.has_bounds.then(bounds_of_page).flatten();
             for (n, key) in keys_with_entries(def, bounds.is_some()) {
                 if !planted::is(Planted::RewrittenKeyMissing) {
-                    let of_key = chosen(key);
+                    let of_key = chosen(&columns, key);
                     entries_of_key(n, &of_key, first).try_for_each(|e| self.keys.push(&mut io, e))?;
                 }
             }
             self.spans.insert(first, Span::dense(lpid, cut.rows as u32, bounds));
         }
         for (index, entries) in &mut self.indexes {
-            let columns = chosen(&index.columns);
+            let columns = chosen(&columns, &index.columns);
             match first {
                 Some(first) => {
                     entries_of_index(&columns, first).try_for_each(|e| entries.push(&mut io, e))?;

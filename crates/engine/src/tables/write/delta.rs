@@ -18,6 +18,7 @@ use super::change::{INSERT_BYTES_MAX, TableChange};
 use super::stream::Io;
 use crate::EngineError;
 use crate::tables::delta::{Image, RowChange, RowId, delta_key, is_delta};
+use crate::tables::key::chosen;
 use crate::tables::overlay::{id_at, values_of_image};
 use crate::tables::own;
 use crate::tables::read;
@@ -170,7 +171,7 @@ fn of_images<'a>(
     images: impl IntoIterator<Item = &'a Image>,
 ) -> Result<Vec<Column>, EngineError> {
     let all = row::decode_all(&t.types(), images.into_iter().map(|i| &i[..]))?;
-    Ok(columns.iter().map(|&c| all[usize::from(c)].clone()).collect())
+    Ok(chosen(&all, columns))
 }
 
 impl WriteTxn {

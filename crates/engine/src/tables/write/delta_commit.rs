@@ -33,9 +33,9 @@ use crate::tables::definition::{IndexKind, Rule};
 use crate::tables::delta::{
     Directory, KeyBounds, RowId, Sorted, Span, delta_key, key_entry, page_key, tree_name,
 };
-use crate::tables::delta::{Image, RowChange};
+use crate::tables::delta::{Image, RowChange, values_of};
 use crate::tables::index;
-use crate::tables::key::show_values;
+use crate::tables::key::{chosen, show_values};
 use crate::tables::own::PageEdit;
 use crate::tables::planted::{self, Planted};
 use crate::tables::planted_cuts::{self, Planted as ForCuts};
@@ -216,7 +216,7 @@ impl WriteTxn {
         let key = &table.def().primary_key;
         let what = match image.filter(|_| !key.is_empty()) {
             Some(image) => {
-                let shown = show_key(&table, key, &chosen(&table.types(), image, key)?);
+                let shown = show_key(&table, key, &values_of(&table.types(), image, key)?);
                 format!("table \"{}\": row {shown} was changed", table.name())
             }
             None => format!("table \"{}\": a row was changed", table.name()),
@@ -444,7 +444,7 @@ impl WriteTxn {
             let (rows, columns_of) = match r.writes.iter().find(|w| w.lpid == lpid) {
                 Some(w) => {
                     let (page, all) = lode_page::decode_page(lpid, &w.data)?;
-                    (page.rows(), columns.iter().map(|&c| all[usize::from(c)].clone()).collect())
+                    (page.rows(), chosen(&all, &columns))
                 }
                 None => {
                     let page = without_pool(store, None, t.page_owner(), lpid, &columns)?;
@@ -453,10 +453,9 @@ impl WriteTxn {
             };
             let first = delta.take_ids(rows as u64);
             let key = &t.def().primary_key;
-            let keys = sorted.filter(|_| !key.is_empty()).and_then(|sorted| {
-                let of_key: Vec<Column> = key.iter().map(|&c| numbered(&columns, &columns_of, c)).collect();
-                KeyBounds::of_sorted(&of_key, sorted)
-            });
+            let keys = sorted
+                .filter(|_| !key.is_empty())
+                .and_then(|sorted| KeyBounds::of_sorted(&numbered(&columns, &columns_of, key), sorted));
             sources.write_page(first, &columns, &columns_of, keys.is_some(), entries);
             self.indexes().apply_early(entries)?;
             let span = Span::dense(lpid, rows as u32, keys);
@@ -509,9 +508,10 @@ pub(super) fn note_fold(
     }
 }
 
-/// The column of this number among columns of these numbers.
-fn numbered(numbers: &[u16], columns: &[Column], c: u16) -> Column {
-    columns[numbers.iter().position(|n| *n == c).expect("the column was read")].clone()
+/// The columns of a key among columns of these numbers.
+fn numbered(numbers: &[u16], columns: &[Column], key: &[u16]) -> Vec<Column> {
+    let at = |c: &u16| numbers.iter().position(|n| n == c).expect("the column was read");
+    key.iter().map(|c| columns[at(c)].clone()).collect()
 }
 
 fn show_key(t: &Table, key: &[u16], values: &[Value]) -> String {
@@ -522,16 +522,11 @@ fn show_key(t: &Table, key: &[u16], values: &[Value]) -> String {
 fn new_values(t: &Table, row: &RowChange, columns: &[u16]) -> Result<Option<Vec<Value>>, EngineError> {
     let types = t.types();
     let of = |image: &Option<Image>| match image {
-        Some(image) => chosen(&types, image, columns).map(Some),
+        Some(image) => values_of(&types, image, columns).map(Some),
         None => Ok(None),
     };
     let (before, after) = (of(&row.before)?, of(&row.after)?);
     Ok(after.filter(|a| before.as_ref() != Some(a) && !a.contains(&Value::Null)))
-}
-
-fn chosen(types: &[DataType], image: &[u8], columns: &[u16]) -> Result<Vec<Value>, EngineError> {
-    let all = row::decode(types, image)?;
-    Ok(columns.iter().map(|&c| all[usize::from(c)].clone()).collect())
 }
 
 /// The trees that have entries of the rows of a table.
@@ -687,16 +682,15 @@ impl<'a> RowSources<'a> {
         has_bounds: bool,
         entries: &mut IndexChanges,
     ) {
-        let chosen = |wanted: &[u16]| -> Vec<Column> {
-            wanted.iter().map(|&c| numbered(numbers, columns, c)).collect()
-        };
         for (n, key) in keys_with_entries(self.t.def(), has_bounds) {
             planted::unless(Planted::PageKeysMissing, || {
-                entries_of_key(n, &chosen(key), first).for_each(|e| entries.note(self.tree, e, true));
+                let of_key = numbered(numbers, columns, key);
+                entries_of_key(n, &of_key, first).for_each(|e| entries.note(self.tree, e, true));
             });
         }
         for (wanted, tree) in &self.indexes {
-            entries_of_index(&chosen(wanted), first).for_each(|e| entries.note(tree, e, true));
+            let of_index = numbered(numbers, columns, wanted);
+            entries_of_index(&of_index, first).for_each(|e| entries.note(tree, e, true));
         }
     }
 }

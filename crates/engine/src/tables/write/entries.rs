@@ -12,6 +12,7 @@ use lode_page::Column;
 use crate::tables::definition::TableDef;
 use crate::tables::delta::{RowId, key_entry};
 use crate::tables::index::{entry_of_row, row_keys};
+use crate::tables::key::has_null;
 
 /// The keys of which the rows of a page have entries: their numbers and columns. If the page `has_bounds`, they lead to its primary
 /// keys.
@@ -22,8 +23,7 @@ pub(super) fn keys_with_entries(def: &TableDef, has_bounds: bool) -> impl Iterat
 
 /// The entries of the rows of a page in the `n`-th key of its table. `key`: the key's columns.
 pub(super) fn entries_of_key(n: usize, key: &[Column], first: RowId) -> impl Iterator<Item = Vec<u8>> {
-    let has_null = |row: usize| key.iter().any(|c| c.is_null(row));
-    let keys = row_keys(key).enumerate().filter(move |(row, _)| !has_null(*row));
+    let keys = row_keys(key).enumerate().filter(|(row, _)| !has_null(key, *row));
     keys.map(move |(row, bytes)| key_entry(n, &bytes, first.plus(row as u64)))
 }
 

@@ -240,13 +240,8 @@ impl Rewrite<'_> {
         let lpid = self.next_reusable(io)?;
         let cut = out.cutter.cut(lpid)?;
         let ids: Vec<RowId> = out.ids.drain(..cut.rows).collect();
-        let key = &self.table().def().primary_key;
-        let keys = match out.has_bounds && !key.is_empty() {
-            true => {
-                let columns = decode_page(lpid, &cut.data)?.1;
-                let of_key: Vec<Column> = key.iter().map(|&c| columns[usize::from(c)].clone()).collect();
-                KeyBounds::of(&of_key)
-            }
+        let keys = match out.has_bounds {
+            true => KeyBounds::of_page(&decode_page(lpid, &cut.data)?.1, &self.table().def().primary_key),
             false => None,
         };
         self.folded.added.push((ids[0], Span::of_ids(lpid, &ids, keys)));

@@ -25,6 +25,7 @@ use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind, check_columns};
 use crate::tables::delta;
 use crate::tables::index::{KeyChanges, entry, entry_of_row, keys, row_keys};
+use crate::tables::key::chosen;
 use crate::tables::overlay::id_at;
 use crate::tables::read;
 use crate::tables::table::Table;
@@ -152,9 +153,7 @@ impl Indexes<'_> {
         for &lpid in &pages {
             let old = taken_out.contains(&lpid).then_some((self.snapshot, lpid));
             for (index, tree) in &indexes {
-                let new = written.get(&lpid).map_or(Vec::new(), |all| {
-                    index.columns.iter().map(|&c| all[usize::from(c)].clone()).collect()
-                });
+                let new = written.get(&lpid).map_or(Vec::new(), |all| chosen(all, &index.columns));
                 note_page(index, tree, lpid, old, &new, changes)?;
             }
             self.apply_early(changes)?;

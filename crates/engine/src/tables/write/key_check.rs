@@ -20,7 +20,7 @@ use super::key_order::KeyOrder;
 use crate::storage::columns::unpublished;
 use crate::tables::delta::OwnRows;
 use crate::tables::delta::RowId;
-use crate::tables::key::{KeyReader, hash, show};
+use crate::tables::key::{KeyReader, has_null, hash, show};
 use crate::tables::overlay::id_at;
 use crate::tables::own::{Edits, FreedSlots};
 use crate::tables::read;
@@ -233,11 +233,6 @@ pub(super) fn looking_for(keys: &[Vec<Column>], i: usize, c: u16, data_type: Dat
 
 /// Called for each key, with the columns and the row that it is in, and its bytes.
 pub(super) type EachKey<'a> = dyn FnMut(&[Column], usize, &[u8]) -> Result<(), EngineError> + 'a;
-
-/// Whether a row has a NULL among its key columns.
-pub(super) fn has_null(columns: &[Column], row: usize) -> bool {
-    columns.iter().any(|c| c.is_null(row))
-}
 
 /// Visits the keys of some rows, except those with a NULL.
 pub(super) fn visit_rows(columns: &[Column], each: &mut EachKey<'_>) -> Result<(), EngineError> {

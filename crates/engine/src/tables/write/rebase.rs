@@ -24,7 +24,7 @@ use super::key_check::looking_for;
 use super::stream::Io;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::Rule;
-use crate::tables::key::{KeyReader, show};
+use crate::tables::key::{KeyReader, chosen, show};
 use crate::tables::own::{Edits, PageEdit, Update};
 use crate::tables::read;
 use crate::tables::table::Table;
@@ -218,7 +218,7 @@ impl Move<'_> {
             let slots = edit.touched();
             let page = read::columns(self.base, *lpid, &all)?;
             let columns: Vec<Column> = page.columns.iter().map(|c| ops::take(c, &slots)).collect();
-            let of_key: Vec<Column> = key.iter().map(|&c| columns[usize::from(c)].clone()).collect();
+            let of_key = chosen(&columns, key);
             let reader = KeyReader::new(&of_key);
             for (at, &slot) in slots.iter().enumerate() {
                 reader.read(at, &mut bytes);
@@ -256,7 +256,7 @@ impl Move<'_> {
         let mut bytes = Vec::new();
         while let Some(unit) = scan.next()? {
             for page in &unit.pages {
-                let of_key: Vec<Column> = key.iter().map(|&c| page.columns[usize::from(c)].clone()).collect();
+                let of_key = chosen(&page.columns, key);
                 let reader = KeyReader::new(&of_key);
                 for row in 0..page.rows as usize {
                     reader.read(row, &mut bytes);
