@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
+use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, TableId};
 use lode_command::{ExtentInfo, PageWrite, ReadRequest};
 
 use super::definition::{Constraint, IndexKind, OnDelete, Rule};
@@ -116,8 +116,26 @@ impl TableCatalog {
         self.extents.iter().copied().chain(of_tables).collect()
     }
 
+    /// Gives a new table a page for its descriptor. `allocate` gives another extent if the catalog has no free page.
+    pub(super) fn place(
+        &mut self,
+        t: &mut Table,
+        allocate: impl FnOnce(OwnerId) -> Result<ExtentId, EngineError>,
+    ) -> Result<(), EngineError> {
+        self.next_owner = self.next_owner.max(t.id().raw() + 1);
+        t.descriptor = match self.free_page() {
+            Some(lpid) => lpid,
+            None => {
+                let extent = allocate(OwnerId::CATALOG)?;
+                self.extents.push(extent);
+                extent.page(0)
+            }
+        };
+        Ok(())
+    }
+
     /// A page of the catalog's extents that no table uses; `None` when another extent is needed.
-    pub(super) fn free_page(&self) -> Option<Lpid> {
+    fn free_page(&self) -> Option<Lpid> {
         let mut used = descriptors(&self.tables);
         used.insert(root_lpid());
         let mut pages = self.extents.iter().flat_map(|e| (0..EXTENT_PAGES as u16).map(|p| e.page(p)));

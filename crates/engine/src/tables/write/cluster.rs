@@ -37,7 +37,7 @@ use crate::tables::planted::{self, Planted};
 use crate::tables::read::Whole;
 use crate::tables::statistics::TableStatistics;
 use crate::tables::table::{EXTENTS_MAX, Table};
-use crate::trees::{Durability, Snapshot, TreeLoad};
+use crate::trees::{Snapshot, TreeLoad};
 
 /// Nodes of new trees are filled so far, in percent: later entries come anywhere.
 const FILL_PERCENT: u8 = 90;
@@ -252,17 +252,9 @@ impl TableRewrite {
         }
         drop(was);
         let mut catalog = TableCatalog::of(&txn.snapshot);
-        catalog.next_owner = catalog.next_owner.max(new.id().raw() + 1);
         let mut table = new.next(new.indexes().to_vec(), stream.extents.clone());
-        table.descriptor = match catalog.free_page() {
-            Some(lpid) => lpid,
-            None => {
-                let mut io = Io::new(trees.committer().storage(), &mut txn.fresh);
-                let extent = io.allocate(OwnerId::CATALOG)?;
-                catalog.extents.push(extent);
-                extent.page(0)
-            }
-        };
+        let mut io = Io::new(trees.committer().storage(), &mut txn.fresh);
+        catalog.place(&mut table, |owner| io.allocate(owner))?;
         // The pages were written before their rule is registered.
         let mut table = table.with_contents(stream.rows, stream.bytes, None, stream.rows > 0);
         if let Some((rule, mut known)) = statistics {
@@ -280,19 +272,9 @@ impl TableRewrite {
         let dropped = unnamed_trees(&txn.snapshot, &catalog);
         let batch = txn.batch(&catalog, Batch::default(), Vec::new())?;
         let claims = std::mem::take(&mut writes.claims);
-        let forced = txn.durability == Durability::Commit && !trees.committer().others_wait();
+        let forced = txn.is_forced();
         let (commit, state) = txn.publish(batch, catalog, Vec::new(), &claims, forced)?;
-        txn.made_trees.clear();
-        txn.indexes().drop_trees(&dropped);
-        let lacks_entries = txn.snapshot.tables().any(|t| t.lacks_index_entries());
-        match lacks_entries {
-            // The rows are committed. Entries that cannot be made now only cost speed, and the next open tries again.
-            true => drop(txn.finish_indexes()),
-            false => drop(txn),
-        }
-        if let Some(state) = state {
-            trees.heads().settle(state)?;
-        }
+        txn.end(&dropped, state)?;
         Ok(commit)
     }
 }

@@ -24,7 +24,7 @@ use crate::tables::catalog::TableCatalog;
 use crate::tables::planted::{self, Planted};
 use crate::tables::planted_cuts::{self, Planted as ForCuts};
 use crate::tables::table::{EXTENTS_MAX, Table};
-use crate::trees::{CarriedBatch, Claims, Durability, TreeWrites};
+use crate::trees::{CarriedBatch, Claims, Durability, Tree, TreeWrites};
 
 /// A change that writes more bytes than this is not held in memory until its commit.
 const IN_PLACE_BYTES_MAX: u64 = 16 << 20;
@@ -91,10 +91,8 @@ impl WriteTxn {
         let (mut with, late) = self.indexes().divided(entries)?;
         let claims = std::mem::take(&mut rows.claims);
         with.extend(rows.into_writes());
-        // Commits that wait for the right to write share a flush with this one. Alone, a forced batch takes less.
-        let forced = self.durability == Durability::Commit && !self.trees.committer().others_wait();
+        let forced = self.is_forced();
         let (commit, state) = self.publish(batch, catalog, with, &claims, forced)?;
-        self.made_trees.clear();
         self.note_written(&changes);
         if let Some(entries) = in_later_batch {
             let _ = self.indexes().apply(entries);
@@ -103,19 +101,32 @@ impl WriteTxn {
             // The rows are committed. Entries that stay only cost speed.
             let _ = self.remove_entries(&late, &changes);
         }
-        self.indexes().drop_trees(&dropped);
+        self.end(&dropped, state)?;
+        Ok(commit)
+    }
+
+    /// Whether its last batch is forced. Commits that wait for the right to write share a flush with this one. Alone, a forced batch
+    /// takes less.
+    pub(super) fn is_forced(&self) -> bool {
+        self.durability == Durability::Commit && !self.trees.committer().others_wait()
+    }
+
+    /// After [`WriteTxn::publish`]: drops trees that no table names any more, makes index entries that tables lack, and settles the
+    /// state of this number.
+    pub(super) fn end(self, dropped: &[Tree], state: Option<u64>) -> Result<(), EngineError> {
+        self.indexes().drop_trees(dropped);
         let trees = self.trees.clone();
         // Either way the transaction ends here and gives back the right to write: others commit while this is flushed.
-        let lacks_entries = self.snapshot.tables().any(|t| t.index_pending);
+        let lacks_entries = self.snapshot.tables().any(|t| t.lacks_index_entries());
         match lacks_entries {
             // The rows are committed. Entries that cannot be made now only cost speed, and the next open tries again.
             true => drop(self.finish_indexes()),
             false => drop(self),
         }
-        if let Some(state) = state {
-            trees.heads().settle(state)?;
+        match state {
+            Some(state) => trees.heads().settle(state),
+            None => Ok(()),
         }
-        Ok(commit)
     }
 
     /// Makes the index entries that tables lack, and notes in the catalog that they are there.
@@ -279,6 +290,7 @@ impl WriteTxn {
         let CarriedBatch { commit, view, csn } = self.trees.committer().carry(entries, claims, batch)?;
         self.fresh.clear();
         self.index_rules.clear();
+        self.made_trees.clear();
         let heads = self.trees.heads();
         let published = catalog.published(&self.snapshot);
         self.snapshot = heads.state_of(commit, view, csn, published, changed);

@@ -54,7 +54,7 @@ use crate::storage::view::View;
 use crate::trees::{Alone, Durability, Snapshot, Tree, Trees};
 use change::TableChange;
 use indexes::Indexes;
-use stream::Io;
+use stream::{FreshPages, Io};
 
 pub use cluster::TableRewrite;
 pub(super) use foreign::check_table as check_foreign_keys;
@@ -95,8 +95,8 @@ pub struct WriteTxn {
     made_trees: Vec<Tree>,
     /// New values of rows that it updates.
     values: Arc<ValueStore>,
-    /// The extent of values that go to pages, and how many of its pages are used.
-    spill: Option<(ExtentId, u16)>,
+    /// Pages that these values go to if they are many.
+    spilled: FreshPages,
     /// The right to write, if it has it: from its begin or from its commit on. It is given back last of all.
     permit: Option<Alone>,
 }
@@ -118,7 +118,7 @@ impl WriteTxn {
             durability: Durability::Commit,
             made_trees: Vec::new(),
             values,
-            spill: None,
+            spilled: FreshPages::default(),
             permit,
         }
     }

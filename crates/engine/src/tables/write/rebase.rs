@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lode_base::{CommitNo, Lpid, OwnerId};
+use lode_base::{CommitNo, Lpid};
 use lode_command::Answer;
 use lode_page::{Column, Value, ops};
 use lode_program::{Expr, Program};
@@ -99,16 +99,8 @@ impl Rebase<'_> {
             if catalog.tables.contains_key(t.name()) {
                 return Err(EngineError::TableExists(t.name().into()));
             }
-            catalog.next_owner = catalog.next_owner.max(t.id().raw() + 1);
             let mut table = t.same();
-            table.descriptor = match catalog.free_page() {
-                Some(lpid) => lpid,
-                None => {
-                    let extent = io.allocate(OwnerId::CATALOG)?;
-                    catalog.extents.push(extent);
-                    extent.page(0)
-                }
-            };
+            catalog.place(&mut table, |owner| io.allocate(owner))?;
             catalog.tables.insert(t.name().into(), Arc::new(table));
         }
         for t in catalog.tables.values().filter(|_| self.defines) {

@@ -14,10 +14,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use lode_base::wire::{Malformed, Reader, Writer};
-use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, PageBuf};
-use lode_command::{Align, Batch, PageWrite};
+use lode_base::{Lpid, OwnerId, PageBuf};
+use lode_command::{Align, PageWrite};
 
-use super::stream::Io;
+use super::stream::{FreshPages, Io};
 use crate::EngineError;
 
 /// Bytes of a page of a run.
@@ -32,15 +32,14 @@ pub(super) struct Sorter {
     held: Vec<Box<[u8]>>,
     held_bytes: usize,
     runs: Vec<VecDeque<Lpid>>,
-    /// The extent that runs are written to, and pages of it that are used.
-    extent: Option<(ExtentId, u16)>,
+    pages: FreshPages,
 }
 
 impl Sorter {
     /// Sorts with about so many bytes of memory. Runs go to extents of this owner.
     pub(super) fn new(owner: OwnerId, limit_bytes: usize) -> Self {
         let (held, runs) = (Vec::new(), Vec::new());
-        Self { owner, limit_bytes, held, held_bytes: 0, runs, extent: None }
+        Self { owner, limit_bytes, held, held_bytes: 0, runs, pages: FreshPages::default() }
     }
 
     /// Takes a string, which is shorter than a page.
@@ -73,15 +72,8 @@ impl Sorter {
     }
 
     fn write(&mut self, io: &mut Io<'_>, page: &[u8]) -> Result<Lpid, EngineError> {
-        let (extent, used) = match self.extent {
-            Some((extent, used)) if usize::from(used) < EXTENT_PAGES => (extent, used),
-            _ => (io.allocate(self.owner)?, 0),
-        };
-        self.extent = Some((extent, used + 1));
-        let lpid = extent.page(used);
-        let writes = vec![PageWrite { lpid, data: PageBuf::copy_from(page), align: Align::Cell }];
-        // The strings of a run are lost with a crash, as all that the transaction wrote.
-        io.store.write(Batch { writes, unforced: true, ..Batch::default() })?;
+        let lpid = self.pages.next(io, || self.owner)?;
+        io.write_aside(PageWrite { lpid, data: PageBuf::copy_from(page), align: Align::Cell })?;
         Ok(lpid)
     }
 

@@ -4,12 +4,12 @@
 //!   values of updates, as they came ─► rows, end to end ─► pages of about 1 MB ─► each update knows its rows
 //! ```
 
-use lode_base::{EXTENT_PAGES, Lpid};
-use lode_command::{Batch, PageWrite};
+use lode_command::PageWrite;
 use lode_page::{Column, DataType};
 
 use super::WriteTxn;
 use super::cutter::{Cutter, Shape};
+use super::stream::Io;
 use crate::EngineError;
 use crate::tables::own::{Leaving, RowsOfPage};
 
@@ -70,32 +70,14 @@ impl WriteTxn {
         Ok(())
     }
 
+    /// Writes the next page to an extent whose owner is in no catalog.
     fn spill_page(&mut self, cutter: &mut Cutter) -> Result<RowsOfPage, EngineError> {
-        let lpid = self.next_spill_page()?;
+        let storage = self.trees.committer().storage();
+        let mut io = Io::new(storage, &mut self.fresh);
+        let lpid = self.spilled.next(&mut io, || storage.extents().new_owner().into())?;
         let cut = cutter.cut(lpid)?;
-        let writes = vec![PageWrite { lpid, data: cut.data, align: cutter.shape.align() }];
-        // After a crash nobody reads it.
-        self.trees.committer().storage().store().write(Batch {
-            writes,
-            unforced: true,
-            ..Batch::default()
-        })?;
+        io.write_aside(PageWrite { lpid, data: cut.data, align: cutter.shape.align() })?;
         Ok(RowsOfPage { lpid, first: 0, rows: cut.rows })
-    }
-
-    /// The next page of an extent whose owner is in no catalog.
-    fn next_spill_page(&mut self) -> Result<Lpid, EngineError> {
-        let (extent, used) = match self.spill.filter(|(_, used)| usize::from(*used) < EXTENT_PAGES) {
-            Some(spill) => spill,
-            None => {
-                let extents = self.trees.committer().storage().extents();
-                let extent = extents.allocate_unpublished(extents.new_owner().into())?;
-                self.fresh.push(extent);
-                (extent, 0)
-            }
-        };
-        self.spill = Some((extent, used + 1));
-        Ok(extent.page(used))
     }
 }
 

@@ -37,6 +37,34 @@ impl<'a> Io<'a> {
         self.fresh.push(extent);
         Ok(extent)
     }
+
+    /// Writes a page that nobody reads after a crash.
+    pub(super) fn write_aside(&self, page: PageWrite) -> Result<(), EngineError> {
+        self.store.write(Batch { writes: vec![page], unforced: true, ..Batch::default() }).map(drop)
+    }
+}
+
+/// Hands out the pages of fresh extents that are no table's.
+#[derive(Default)]
+pub(super) struct FreshPages {
+    /// The last extent, and how many of its pages were handed out.
+    last: Option<(ExtentId, u16)>,
+}
+
+impl FreshPages {
+    /// The next page. If it is in another extent, `owner` tells whose that is.
+    pub(super) fn next(
+        &mut self,
+        io: &mut Io<'_>,
+        owner: impl FnOnce() -> OwnerId,
+    ) -> Result<Lpid, EngineError> {
+        let (extent, used) = match self.last {
+            Some((extent, used)) if usize::from(used) < EXTENT_PAGES => (extent, used),
+            _ => (io.allocate(owner())?, 0),
+        };
+        self.last = Some((extent, used + 1));
+        Ok(extent.page(used))
+    }
 }
 
 /// The fresh pages of one table.
