@@ -115,23 +115,20 @@ impl TableChange {
 
     /// The key columns of rows of the delta whose key the transaction made.
     pub(super) fn rows_with_new(&self, t: &Table, key: &[u16]) -> Result<Option<Vec<Column>>, EngineError> {
-        let mut images = Vec::new();
-        for change in self.rows.merged().into_values() {
-            if let Some(after) = &change.after
-                && is_new(t, change, key)?
-            {
-                images.push(after);
-            }
-        }
-        if images.is_empty() { Ok(None) } else { of_images(t, key, images).map(Some) }
+        self.rows_whose_key(t, key, true)
     }
 
     /// The key columns of rows of the delta that the transaction changed, and whose key it left alone.
     pub(super) fn rows_with_old(&self, t: &Table, key: &[u16]) -> Result<Option<Vec<Column>>, EngineError> {
+        self.rows_whose_key(t, key, false)
+    }
+
+    /// The key columns of rows of the delta that the transaction changed and did not delete, and whose key is new or is not.
+    fn rows_whose_key(&self, t: &Table, key: &[u16], new: bool) -> Result<Option<Vec<Column>>, EngineError> {
         let mut images = Vec::new();
         for change in self.rows.merged().into_values() {
             if let Some(after) = &change.after
-                && !is_new(t, change, key)?
+                && is_new(t, change, key)? == new
             {
                 images.push(after);
             }

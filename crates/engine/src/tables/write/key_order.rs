@@ -20,7 +20,7 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 #[derive(Clone)]
 pub(super) struct KeyOrder {
     proven: bool,
-    /// Whether each key so far is greater than the one before it.
+    /// Whether the keys of all groups that ended ascend.
     ascends: bool,
     /// Keys of the group that the last key belongs to: their bytes and their ends.
     group: Vec<u8>,
@@ -75,10 +75,8 @@ impl KeyOrder {
             self.leading_bytes = leading_bytes;
         } else if leading < leading_last || key == last {
             self.proven = false;
-            self.ascends = false;
         } else if key < last {
             self.group_ascends = false;
-            self.ascends = false;
         }
         if self.group.len() > GROUP_BYTES_MAX {
             self.group.clear();
@@ -101,6 +99,7 @@ impl KeyOrder {
         }
         self.group.clear();
         self.ends.clear();
+        self.ascends &= self.group_ascends;
         self.group_ascends = true;
         self.group_is_cut = false;
     }
@@ -109,7 +108,7 @@ impl KeyOrder {
     pub(super) fn sorted(&self) -> Option<Sorted> {
         let mut end = self.clone();
         end.finish()?;
-        Some(if self.ascends { Sorted::ByKey } else { Sorted::ByLeading })
+        Some(if end.ascends { Sorted::ByKey } else { Sorted::ByLeading })
     }
 
     /// The leading column's least value (a column of one row), if the order proved all keys distinct.
@@ -125,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    fn proven(keys: &[(i64, i64)]) -> bool {
+    fn order(keys: &[(i64, i64)]) -> KeyOrder {
         let mut order = KeyOrder::new();
         for part in keys.chunks(3) {
             let mut columns = [ColumnBuilder::new(DataType::Integer), ColumnBuilder::new(DataType::BigInt)];
@@ -135,7 +134,11 @@ mod tests {
             }
             order.push(&columns.map(ColumnBuilder::finish));
         }
-        order.finish().is_some()
+        order
+    }
+
+    fn proven(keys: &[(i64, i64)]) -> bool {
+        order(keys).finish().is_some()
     }
 
     #[test]
@@ -147,6 +150,16 @@ mod tests {
         assert!(!proven(&[(1, 3), (1, 3)]), "one after the other");
         assert!(!proven(&[(2, 1), (1, 1)]), "the leading column falls");
         assert!(!proven(&[]), "nothing is known of no keys");
+    }
+
+    #[test]
+    fn keys_that_ascend_within_all_groups_are_sorted_by_the_whole_key() {
+        let sorted = |keys: &[(i64, i64)]| order(keys).sorted();
+        assert_eq!(sorted(&[(1, 1), (1, 2), (2, 0)]), Some(Sorted::ByKey));
+        assert_eq!(sorted(&[(1, 2), (1, 1), (2, 0), (3, 0)]), Some(Sorted::ByLeading), "in the first group");
+        assert_eq!(sorted(&[(1, 1), (2, 5), (2, 0)]), Some(Sorted::ByLeading), "in the last group");
+        assert_eq!(sorted(&[(1, 1), (1, 1)]), None, "a key twice");
+        assert_eq!(sorted(&[(2, 1), (1, 1)]), None, "the leading column falls");
     }
 
     #[test]
