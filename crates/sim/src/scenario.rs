@@ -511,8 +511,7 @@ impl Generator<'_> {
 
     fn cut(&mut self) -> Cut {
         let r = &mut self.r;
-        let cuts = if self.s.faults.has(FaultKind::PowerCut) && r.once_in(3) { r.between(1, 3) } else { 0 };
-        let again = (0..cuts).map(|_| r.skewed(0, 30)).collect();
+        let again = Cut::again(&self.s.faults, r);
         let fault = (!self.s.faults.is_empty() && r.once_in(6)).then(|| self.s.faults.pick(r));
         let fault = fault.filter(|f| *f != FaultKind::PowerCut).map(|kind| (kind, r.skewed(0, 40), r.next()));
         Cut { seed: r.next(), again, fault }

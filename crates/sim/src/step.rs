@@ -8,6 +8,9 @@ use std::fmt;
 
 use lode_flash::FaultKind;
 
+use crate::fault::FaultSet;
+use crate::random::Random;
+
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -161,6 +164,20 @@ pub struct Cut {
     pub again: Vec<u64>,
     /// A fault in the first recovery: its kind, the operations before it, its seed.
     pub fault: Option<(FaultKind, u64, u64)>,
+}
+
+impl Cut {
+    /// Draws a cut without a fault in the recoveries.
+    pub(crate) fn drawn(faults: &FaultSet, r: &mut Random) -> Self {
+        let again = Self::again(faults, r);
+        Self { seed: r.next(), again, fault: None }
+    }
+
+    /// Draws further cuts, if power cuts are among the faults.
+    pub(crate) fn again(faults: &FaultSet, r: &mut Random) -> Vec<u64> {
+        let cuts = if faults.has(FaultKind::PowerCut) && r.once_in(3) { r.between(1, 3) } else { 0 };
+        (0..cuts).map(|_| r.skewed(0, 30)).collect()
+    }
 }
 
 /// The plan of a batch. Its pages are selected when it is executed.

@@ -412,10 +412,7 @@ impl Generator<'_> {
     }
 
     fn cut(&mut self) -> Cut {
-        let r = &mut self.r;
-        let cuts = if self.s.faults.has(FaultKind::PowerCut) && r.once_in(3) { r.between(1, 3) } else { 0 };
-        let again = (0..cuts).map(|_| r.skewed(0, 30)).collect();
-        Cut { seed: r.next(), again, fault: None }
+        Cut::drawn(&self.s.faults, &mut self.r)
     }
 
     fn fault(&mut self, kind: FaultKind) -> Step {
