@@ -4,17 +4,19 @@
 //!   Machine { database ─► drive ─► medium with faults }     cut ─► restored medium ─► drive recovers ─► database opens
 //! ```
 //!
-//! The simulations of trees and of tables share it. What a database must answer, they know.
+//! The simulations of trees and of tables share it, with the steps that need no model. What a database must answer, they know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lode_base::Geometry;
 use lode_command::CommandError;
-use lode_engine::{Database, DatabaseOptions, EngineError};
+use lode_engine::{Database, DatabaseOptions, Durability, EngineError};
 use lode_firmware::{Drive, DriveOptions, FirmwareError, Unrecovered};
 use lode_flash::{FaultKind, Faults, Medium};
 
-use crate::coverage::Coverage;
+use crate::coverage::{Coverage, Names};
+use crate::crowd::{Crowd, Moment};
 use crate::failure::{FailureKind, Wrong, wrong};
 use crate::random::nth;
 use crate::step::Cut;
@@ -45,16 +47,26 @@ pub(crate) struct Machine {
     gave_up: bool,
     /// Whether the database has stopped taking writes.
     pub(crate) halted: bool,
+    /// How the power comes back after the armed cut.
+    due: Cut,
+    /// Those that read at views.
+    pub(crate) crowd: Crowd,
+    /// The most views that the engine holds in addition to those of the crowd.
+    engine_views: usize,
+    coverage: Coverage,
 }
 
 impl Machine {
     /// Makes a new database on a new drive.
     pub(crate) fn new(
-        medium: (Medium, Faults),
+        (geometry, protected_bytes): (Geometry, u32),
         drive: &DriveOptions,
         database: &DatabaseOptions,
+        engine_views: usize,
+        names: &'static Names,
     ) -> Done<Self> {
-        let (medium, faults) = medium;
+        let (medium, faults) = Medium::simulated(geometry);
+        let medium = medium.with_protected_buffer(protected_bytes);
         let opened = match Drive::format(medium, drive.clone()) {
             Ok(drive) => drive,
             Err(e) => return wrong(FailureKind::NotOpened, format!("a new drive cannot be made: {e}")),
@@ -69,6 +81,10 @@ impl Machine {
             struck_at_step: BTreeMap::new(),
             gave_up: false,
             halted: false,
+            due: Cut::default(),
+            crowd: Crowd::default(),
+            engine_views,
+            coverage: Coverage::new(names),
         };
         match Database::open(Arc::new(machine.drive.clone()), database.clone()) {
             Ok(database) => machine.database = Some(database),
@@ -85,18 +101,59 @@ impl Machine {
         self.faults.is_cut()
     }
 
-    /// Begins a step.
-    pub(crate) fn begin_step(&mut self) {
+    /// The events that the run met so far.
+    pub(crate) fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    pub(crate) fn met(&mut self, what: &'static str) {
+        self.coverage.met(what);
+    }
+
+    pub(crate) fn met_times(&mut self, what: &'static str, times: u64) {
+        self.coverage.met_times(what, times);
+    }
+
+    /// Begins a step of this kind.
+    pub(crate) fn begin_step(&mut self, kind: usize) {
+        self.coverage.step(kind);
         self.gave_up |= self.reads_may_fail();
         self.struck_at_step = self.fired();
+    }
+
+    /// Whether the database has stopped taking writes while there is power. Checks that it has a reason.
+    pub(crate) fn has_halted(&mut self) -> Done<bool> {
+        self.halted |= self.drive.info().read_only.is_some();
+        if !self.halted || self.is_cut() {
+            return Ok(false);
+        }
+        self.coverage.met("databases halted");
+        self.excused_halt().map(|()| true)
+    }
+
+    /// After a step: how the power comes back, if the database must be opened again.
+    pub(crate) fn reopens(&mut self) -> Option<Cut> {
+        (self.halted || self.is_cut()).then(|| std::mem::take(&mut self.due))
+    }
+
+    /// Cuts the power after this many operations of the medium.
+    pub(crate) fn cut_after(&mut self, operations: u64, cut: &Cut) {
+        self.due = cut.clone();
+        self.faults.cut_after(operations);
     }
 
     fn fired(&self) -> BTreeMap<FaultKind, u64> {
         self.faults.fired().into_iter().collect()
     }
 
+    /// At the end of a run: adds the faults that struck to the coverage.
+    pub(crate) fn count_struck(&mut self) {
+        let struck = self.struck_in_all();
+        self.coverage.set_struck(struck);
+    }
+
     /// How often each kind of fault struck in the whole run.
-    pub(crate) fn struck_in_all(&self) -> BTreeMap<FaultKind, u64> {
+    fn struck_in_all(&self) -> BTreeMap<FaultKind, u64> {
         let mut all = self.struck_before.clone();
         self.fired().into_iter().for_each(|(k, n)| *all.entry(k).or_default() += n);
         all
@@ -165,25 +222,65 @@ impl Machine {
         }
     }
 
-    /// Checks an error of a read, while at most `views` views were open since the reader began. Returns whether the reader must start
-    /// again.
-    pub(crate) fn excused_read(&mut self, what: &str, views: usize, e: &EngineError) -> Done<bool> {
+    /// Makes all commits so far durable. Returns whether they are.
+    pub(crate) fn sync(&mut self) -> Done<bool> {
+        let result = self.database().sync();
+        self.made_durable("a sync", "power cuts within a sync", result)
+    }
+
+    /// Writes all changed pages of trees. Returns whether all commits so far are durable.
+    pub(crate) fn flush(&mut self) -> Done<bool> {
+        let result = self.database().flush();
+        self.made_durable("a flush", "power cuts within a flush", result)
+    }
+
+    fn made_durable(&mut self, what: &str, cut: &'static str, result: Result<(), EngineError>) -> Done<bool> {
+        if self.is_cut() {
+            self.coverage.met(cut);
+            return Ok(false);
+        }
+        match result {
+            Ok(()) => Ok(true),
+            Err(e) => self.excused(what, &e).map(|_| false),
+        }
+    }
+
+    /// Runs the engine's own check and the drive's own check.
+    pub(crate) fn checks_itself(&mut self) -> Done {
+        if self.is_cut() {
+            return Ok(());
+        }
+        self.drive.check_invariants();
+        let began = self.crowd.enter();
+        let checked = self.database().check();
+        let done = match checked {
+            Ok(problems) => self.excused_problems(&problems),
+            Err(e) => self.excused_read("a check", began, &e),
+        };
+        self.crowd.leave();
+        done
+    }
+
+    /// Checks an error of a read by somebody who began at `began`, and who must start again.
+    pub(crate) fn excused_read(&mut self, what: &str, began: Moment, e: &EngineError) -> Done {
         if matches!(e, EngineError::SnapshotTooOld) {
+            let views = self.crowd.most_since(began) + self.engine_views;
             // Views that were closed since then count, too, because the drive may have closed the reader's view while
             // they were open.
             if views <= self.options.views_max as usize {
                 return wrong(FailureKind::Answer, format!("{what}: {e}, with {views} views at most"));
             }
-            return Ok(true);
+            self.coverage.met("snapshots too old");
+            return Ok(());
         }
         if self.is_cut() {
-            return Ok(false);
+            return Ok(());
         }
-        self.excused(what, e).map(|_| false)
+        self.excused(what, e).map(drop)
     }
 
     /// Checks the answer of a check. The check also reports pages that it could not read.
-    pub(crate) fn excused_problems(&self, problems: &[String]) -> Done {
+    fn excused_problems(&self, problems: &[String]) -> Done {
         match problems.first() {
             Some(_) if self.reads_may_fail() => Ok(()),
             Some(first) => wrong(FailureKind::Check, format!("{} problems: {first}", problems.len())),
@@ -210,7 +307,7 @@ impl Machine {
     }
 
     /// Opens the database after a power cut. `cut` may cut the power again during recoveries.
-    pub(crate) fn reopen(&mut self, cut: &Cut, coverage: &mut Coverage) -> Done {
+    pub(crate) fn reopen(&mut self, cut: &Cut) -> Done {
         self.database = None;
         self.halted = false;
         for i in 0.. {
@@ -219,7 +316,7 @@ impl Machine {
                     self.database = Some(database);
                     return Ok(());
                 }
-                Ok(None) => coverage.met("recoveries cut"),
+                Ok(None) => self.coverage.met("recoveries cut"),
                 Err(NotOpened::Drive(e)) => return wrong(FailureKind::NotOpened, e.to_string()),
                 Err(NotOpened::Database(e)) => {
                     return wrong(FailureKind::NotOpened, format!("the database: {e}"));
@@ -253,6 +350,15 @@ impl Machine {
         self.faults.disarm_all();
         self.drive = drive;
         database.map(Some).map_err(NotOpened::Database)
+    }
+}
+
+/// The durability mode of this number.
+pub(crate) fn durability(mode: u64) -> Durability {
+    match mode {
+        0 => Durability::Commit,
+        1 => Durability::Group,
+        _ => Durability::None,
     }
 }
 

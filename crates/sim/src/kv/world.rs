@@ -13,19 +13,17 @@ mod transact;
 use std::collections::BTreeMap;
 
 use lode_engine::{Database, Durability, EngineError, Savepoint, Transaction, Tree};
-use lode_flash::Medium;
 
 use super::content;
 use super::model::{Model, Position, Serial, Writes};
 use super::scenario::{KvScenario, SLOTS};
 use super::step::Step;
 use crate::coverage::Coverage;
-use crate::crowd::{Crowd, Moment};
+use crate::crowd::Moment;
 use crate::failure::{FailureKind, Wrong, wrong};
 use crate::history::{History, Op, Options};
 use crate::machine::Machine;
 use crate::simulated::{self, Simulated};
-use crate::step::Cut;
 
 /// The views that the engine holds in addition to those of transactions: the view of the newest commit and its
 /// replacement.
@@ -68,8 +66,6 @@ struct OpenTxn {
 pub(super) struct World<'a> {
     scenario: &'a KvScenario,
     machine: Machine,
-    /// How the power comes back after the armed cut.
-    due: Cut,
     durability: Durability,
     model: Model,
     trees: Vec<KnownTree>,
@@ -77,7 +73,6 @@ pub(super) struct World<'a> {
     doubtful: Option<Doubt>,
     next_serial: Serial,
     open: Vec<Option<OpenTxn>>,
-    crowd: Crowd,
     history: History,
     /// A counter that numbers values and moments.
     clock: u64,
@@ -86,7 +81,6 @@ pub(super) struct World<'a> {
     numbers: BTreeMap<Vec<u8>, u32>,
     /// Whether the drive has used up its spares and is read-only. The run then has nothing more to do.
     over: bool,
-    coverage: Coverage,
 }
 
 /// A change of the catalog that was under way at a power cut.
@@ -99,29 +93,26 @@ enum Doubt {
 impl<'a> World<'a> {
     /// Makes a new database on a new drive.
     pub(super) fn new(scenario: &'a KvScenario) -> Done<Self> {
-        let (medium, faults) = Medium::simulated(scenario.geometry);
-        let medium = medium.with_protected_buffer(scenario.protected_bytes);
-        let machine = Machine::new((medium, faults), &scenario.drive, &scenario.database)?;
+        let medium = (scenario.geometry, scenario.protected_bytes);
+        let (drive, database) = (&scenario.drive, &scenario.database);
+        let machine = Machine::new(medium, drive, database, ENGINE_VIEWS, KvScenario::NAMES)?;
         let keys: Vec<Vec<u8>> = (0..scenario.keys).map(|n| content::key(scenario.seed, n)).collect();
         let numbers = keys.iter().cloned().zip(0..).collect();
         Ok(Self {
             scenario,
             machine,
-            due: Cut::default(),
             durability: Durability::Commit,
             model: Model::default(),
             trees: Vec::new(),
             doubtful: None,
             next_serial: 0,
             open: (0..SLOTS).map(|_| None).collect(),
-            crowd: Crowd::default(),
             history: History::default(),
             clock: 0,
             flushes: 0,
             keys,
             numbers,
             over: false,
-            coverage: Coverage::new(KvScenario::NAMES),
         })
     }
 
@@ -133,18 +124,18 @@ impl<'a> World<'a> {
     fn count(&mut self) {
         if let Some(database) = &self.machine.database {
             let stats = database.tree_stats();
-            self.coverage.met_times("pages read from the drive", stats.misses);
-            self.coverage.met_times("nodes split", stats.splits);
-            self.coverage.met_times("nodes merged", stats.merges);
+            self.machine.met_times("pages read from the drive", stats.misses);
+            self.machine.met_times("nodes split", stats.splits);
+            self.machine.met_times("nodes merged", stats.merges);
         }
     }
 
     /// Compares all trees with the model, by scans and by keys.
     fn compare_all(&mut self) -> Done {
         let place = self.model.place();
-        let began = self.crowd.enter();
+        let began = self.machine.crowd.enter();
         let compared = self.compare_at(place, began);
-        self.crowd.leave();
+        self.machine.crowd.leave();
         compared
     }
 
@@ -156,7 +147,7 @@ impl<'a> World<'a> {
         for known in self.trees.clone() {
             match self.compare_tree(&txn, place, &known) {
                 Err(Read::Failed(e)) => {
-                    self.excused_read("a scan of all", began, &e)?;
+                    self.machine.excused_read("a scan of all", began, &e)?;
                 }
                 Err(Read::Wrong(w)) => return Err(w),
                 Ok(()) => {}
@@ -183,35 +174,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Checks an error of a read by a transaction that began at `began`. Returns whether the reader must start again.
-    fn excused_read(&mut self, what: &str, began: Moment, e: &EngineError) -> Done<bool> {
-        let too_old = self.machine.excused_read(what, self.crowd.most_since(began) + ENGINE_VIEWS, e)?;
-        self.coverage.met_times("snapshots too old", too_old.into());
-        Ok(too_old)
-    }
-
-    /// Runs the engine's own check and the drive's own check.
-    fn checks_itself(&mut self) -> Done {
-        if self.machine.is_cut() {
-            return Ok(());
-        }
-        self.machine.drive.check_invariants();
-        let began = self.crowd.enter();
-        let checked = self.database().check();
-        self.crowd.leave();
-        match checked {
-            Ok(problems) => self.machine.excused_problems(&problems),
-            Err(e) => self.excused_read("a check", began, &e).map(drop),
-        }
-    }
-
     /// Checks that the history satisfies snapshot isolation.
     fn check_history(&mut self) -> Done {
         let report = self.history.check(&Options::default());
         if !report.is_clean() {
             return wrong(FailureKind::Isolation, report.to_string());
         }
-        self.coverage.met_times("write skew", report.permitted.len() as u64);
+        self.machine.met_times("write skew", report.permitted.len() as u64);
         Ok(())
     }
 }
@@ -223,35 +192,30 @@ impl simulated::World for World<'_> {
         if self.over {
             return Ok(());
         }
-        self.coverage.step(step.kind());
-        self.machine.begin_step();
+        self.machine.begin_step(step.kind());
         self.clock += 1;
         self.act(step)?;
-        self.machine.halted |= self.machine.drive.info().read_only.is_some();
-        if self.machine.halted && !self.machine.is_cut() {
-            self.coverage.met("databases halted");
-            self.machine.excused_halt()?;
+        if self.machine.has_halted()? {
             self.compare_all()?;
         }
-        if self.machine.halted || self.machine.is_cut() {
-            let cut = std::mem::take(&mut self.due);
-            self.reopen(&cut)?;
+        match self.machine.reopens() {
+            Some(cut) => self.reopen(&cut),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Compares everything at the end of the run.
     fn end(&mut self) -> Done {
         self.compare_all()?;
-        self.checks_itself()?;
+        self.machine.checks_itself()?;
         self.check_history()?;
         self.count();
-        self.coverage.set_struck(self.machine.struck_in_all());
+        self.machine.count_struck();
         Ok(())
     }
 
     fn coverage(&self) -> &Coverage {
-        &self.coverage
+        self.machine.coverage()
     }
 }
 

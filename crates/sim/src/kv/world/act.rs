@@ -2,7 +2,7 @@
 
 use lode_base::VirtualTime;
 use lode_command::{Budget, Device, Progress};
-use lode_engine::{Durability, EngineError, KEY_BYTES_MAX, Tree};
+use lode_engine::{EngineError, KEY_BYTES_MAX, Tree};
 
 use super::{Done, Doubt, KnownTree, OpenTxn, World};
 use crate::failure::{FailureKind, wrong};
@@ -10,6 +10,7 @@ use crate::history::Outcome;
 use crate::kv::model::Serial;
 use crate::kv::scenario::TREES;
 use crate::kv::step::Step;
+use crate::machine::durability;
 use crate::random::Random;
 
 impl World<'_> {
@@ -50,21 +51,21 @@ impl World<'_> {
             Step::Together { works } => self.together(works),
             Step::Refused { seed } => self.refused(*seed),
             Step::Sync => {
-                let result = self.database().sync();
-                self.durable_after("a sync", "power cuts within a sync", result)
+                if self.machine.sync()? {
+                    self.model.is_durable();
+                }
+                Ok(())
             }
             Step::Flush => {
-                let result = self.database().flush();
                 self.flushes += 1;
-                self.durable_after("a flush", "power cuts within a flush", result)
+                if self.machine.flush()? {
+                    self.model.is_durable();
+                }
+                Ok(())
             }
             Step::Work { times, bytes, drive } => self.work(*times, *bytes, *drive),
             Step::SetDurability { mode } => {
-                self.durability = match mode {
-                    0 => Durability::Commit,
-                    1 => Durability::Group,
-                    _ => Durability::None,
-                };
+                self.durability = durability(*mode);
                 self.database().set_durability(self.durability);
                 Ok(())
             }
@@ -75,13 +76,12 @@ impl World<'_> {
             Step::DropTree { which } => self.drop_tree(*which),
             Step::Check => {
                 self.compare_all()?;
-                self.checks_itself()
+                self.machine.checks_itself()
             }
             Step::Close { cut } => self.close(cut),
             Step::Crash(cut) => self.reopen(cut),
             Step::CutAfter { operations, cut } => {
-                self.due = cut.clone();
-                self.machine.faults.cut_after(*operations);
+                self.machine.cut_after(*operations, cut);
                 Ok(())
             }
             Step::Arm { kind, after, seed } => {
@@ -124,23 +124,8 @@ impl World<'_> {
     pub(super) fn abandon(&mut self, open: OpenTxn) {
         let snapshot = self.model.csn(open.place);
         open.txn.rollback();
-        self.crowd.leave();
+        self.machine.crowd.leave();
         self.note((open.session, open.invoked), snapshot, open.ops, Outcome::Aborted, None);
-    }
-
-    /// Checks the result of an operation that makes all commits so far durable.
-    fn durable_after(&mut self, what: &str, cut: &'static str, result: Result<(), EngineError>) -> Done {
-        if self.machine.is_cut() {
-            self.coverage.met(cut);
-            return Ok(());
-        }
-        match result {
-            Ok(()) => {
-                self.model.is_durable();
-                Ok(())
-            }
-            Err(e) => self.machine.excused(what, &e).map(drop),
-        }
     }
 
     fn work(&mut self, times: u32, bytes: u64, drive: bool) -> Done {
@@ -153,7 +138,7 @@ impl World<'_> {
                 }
             };
             if self.machine.is_cut() {
-                self.coverage.met("power cuts within background work");
+                self.machine.met("power cuts within background work");
                 return Ok(());
             }
             if progress == Progress::Idle {
@@ -169,7 +154,7 @@ impl World<'_> {
         let result = self.database().create_tree(&name, false);
         if self.machine.is_cut() {
             if !there {
-                self.coverage.met("power cuts within the creation of a tree");
+                self.machine.met("power cuts within the creation of a tree");
                 self.doubtful = Some(Doubt::Created(name));
             }
             return Ok(());
@@ -208,7 +193,7 @@ impl World<'_> {
         let result = self.database().drop_tree(&name, false);
         self.flushes += 1;
         if self.machine.is_cut() {
-            self.coverage.met("power cuts within the drop of a tree");
+            self.machine.met("power cuts within the drop of a tree");
             self.doubtful = Some(Doubt::Dropped(name));
             return Ok(());
         }

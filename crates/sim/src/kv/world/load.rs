@@ -31,21 +31,21 @@ impl World<'_> {
         let given_up = r.once_in(GIVEN_UP);
         let loaded = self.load(&name, &entries, given_up);
         if self.machine.is_cut() {
-            self.coverage.met("power cuts within a load");
+            self.machine.met("power cuts within a load");
             if !there && !given_up {
                 self.doubtful = Some(Doubt::Loaded(name, entries));
             }
             return Ok(());
         }
         match loaded {
-            Ok(None) => self.coverage.met("loads given up"),
+            Ok(None) => self.machine.met("loads given up"),
             Ok(Some(_)) if there => {
                 return wrong(FailureKind::Answer, format!("{name} was loaded over another"));
             }
             Ok(Some(tree)) => {
                 let serial = self.has_tree(name, tree, true);
                 self.model.load(serial, entries);
-                self.coverage.met("trees loaded");
+                self.machine.met("trees loaded");
             }
             Err(EngineError::TreeExists(_)) if there => {}
             Err(e) => {

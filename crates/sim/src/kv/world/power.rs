@@ -13,7 +13,7 @@ impl World<'_> {
         if !self.machine.is_cut() {
             self.machine.faults.cut();
         }
-        self.coverage.met("reopens after a power cut");
+        self.machine.met("reopens after a power cut");
         self.reopen_after(cut)
     }
 
@@ -28,7 +28,7 @@ impl World<'_> {
         self.count();
         let old: BTreeMap<String, KnownTree> =
             self.trees.iter().map(|t| (t.name.clone(), t.clone())).collect();
-        self.machine.reopen(cut, &mut self.coverage)?;
+        self.machine.reopen(cut)?;
         self.recovered(old)
     }
 
@@ -36,7 +36,7 @@ impl World<'_> {
     fn recovered(&mut self, old: BTreeMap<String, KnownTree>) -> Done {
         self.database().set_durability(self.durability);
         let stats = self.database().tree_stats();
-        self.coverage.met(match stats.dirty_bytes {
+        self.machine.met(match stats.dirty_bytes {
             0 => "reopens without redo",
             _ => "reopens with redo to replay",
         });
@@ -49,20 +49,20 @@ impl World<'_> {
         match self.model.settle(csn) {
             Err(what) => return wrong(FailureKind::Lost, what),
             Ok(Settled::At(at)) => {
-                self.coverage.met_times("relaxed commits that were lost", (place - at) as u64);
-                self.coverage.met_times("relaxed commits that were kept", (at - durable) as u64);
+                self.machine.met_times("relaxed commits that were lost", (place - at) as u64);
+                self.machine.met_times("relaxed commits that were kept", (at - durable) as u64);
                 if self.model.has_unknown() {
-                    self.coverage.met("power cuts with a commit under way that did not");
+                    self.machine.met("power cuts with a commit under way that did not");
                 }
                 self.forget_after(at);
             }
             Ok(Settled::Unknown(which)) => {
-                self.coverage.met("power cuts with a commit under way that took effect");
+                self.machine.met("power cuts with a commit under way that took effect");
                 self.model.turned_out(which, csn);
             }
         }
         self.compare_all()?;
-        self.checks_itself()?;
+        self.machine.checks_itself()?;
         if self.machine.drive.info().read_only.is_some() {
             self.over = true;
             return self.machine.excused_halt();
@@ -126,7 +126,7 @@ impl World<'_> {
             self.count();
             self.machine.close(true)?;
         }
-        self.coverage.met("reopens in order");
+        self.machine.met("reopens in order");
         self.machine.close(false)?;
         self.reopen_after(cut)
     }

@@ -30,12 +30,12 @@ impl World<'_> {
 
     /// Begins a transaction at the newest commit.
     pub(super) fn new_transaction(&mut self) -> Done<Option<OpenTxn>> {
-        let began = self.crowd.enter();
+        let began = self.machine.crowd.enter();
         let mut txn = match self.database().begin() {
             Ok(txn) => txn,
             Err(e) => {
-                self.excused_read("a beginning", began, &e)?;
-                self.crowd.leave();
+                self.machine.excused_read("a beginning", began, &e)?;
+                self.machine.crowd.leave();
                 return Ok(None);
             }
         };
@@ -80,7 +80,7 @@ impl World<'_> {
         let got = match read {
             Ok(got) => got,
             Err(e) => {
-                self.excused_read("a read", open.began, &e)?;
+                self.machine.excused_read("a read", open.began, &e)?;
                 return Ok(None);
             }
         };
@@ -92,13 +92,13 @@ impl World<'_> {
             return wrong(FailureKind::Isolation, what);
         }
         if got.as_ref().is_some_and(|v| v.len() >= self.scenario.database.value_page_bytes_min) {
-            self.coverage.met("reads of values that are pages");
+            self.machine.met("reads of values that are pages");
         }
         if !self.trees.iter().any(|t| t.serial == tree.serial) {
-            self.coverage.met("reads of trees that were dropped since");
+            self.machine.met("reads of trees that were dropped since");
         }
         if open.flushes < self.flushes {
-            self.coverage.met("snapshots across flushes");
+            self.machine.met("snapshots across flushes");
         }
         open.ops.extend((!tree.loaded).then(|| note_read(tree, n, got.as_deref())));
         Ok(Some(got))
@@ -215,7 +215,7 @@ impl World<'_> {
         let got = match collect(&open.txn, &tree, &low, &high) {
             Ok(got) => got,
             Err(e) => {
-                self.excused_read("a scan", open.began, &e)?;
+                self.machine.excused_read("a scan", open.began, &e)?;
                 return Ok(false);
             }
         };
@@ -253,7 +253,7 @@ impl World<'_> {
         open.writes = writes;
         // A history has no savepoints, so the operations after this one are removed.
         open.ops.truncate(ops);
-        self.coverage.met("savepoints gone back to");
+        self.machine.met("savepoints gone back to");
     }
 
     /// Commits a transaction.
@@ -293,11 +293,11 @@ impl World<'_> {
             let expected = ending.conflicts || ending.dropped;
             failed += u64::from(result.is_err() && !expected);
             if !ending.writes.is_empty() && !expected {
-                self.coverage.met("transactions committed together");
+                self.machine.met("transactions committed together");
             }
             self.ended(ending, result, &mut unknown)?;
         }
-        self.coverage.met_times("transactions committed together that failed", failed);
+        self.machine.met_times("transactions committed together that failed", failed);
         self.may_have_committed(unknown);
         Ok(())
     }
@@ -322,7 +322,7 @@ impl World<'_> {
     /// Checks the answer to a commit. Writes that may have taken effect are added to `unknown`.
     fn ended(&mut self, ending: Ending, result: Result<Csn, EngineError>, unknown: &mut Writes) -> Done {
         let Ending { session, durability, place, writes, ops, invoked, conflicts, dropped } = ending;
-        self.crowd.leave();
+        self.machine.crowd.leave();
         let snapshot = self.model.csn(place);
         let bytes: usize = writes.iter().map(|(k, v)| k.1.len() + v.as_ref().map_or(0, Vec::len)).sum();
         let drive = &self.scenario.drive;
@@ -362,26 +362,26 @@ impl World<'_> {
                 if durability == Durability::Commit {
                     self.model.is_durable();
                 }
-                self.coverage.met("commits");
-                self.coverage.met_times("transactions over several trees", several.into());
+                self.machine.met("commits");
+                self.machine.met_times("transactions over several trees", several.into());
                 (Outcome::Committed, Some(csn.raw()))
             }
             Err(EngineError::Conflict { .. }) if conflicts => {
-                self.coverage.met("conflicts");
+                self.machine.met("conflicts");
                 (Outcome::Aborted, None)
             }
             Err(EngineError::NoSuchTree(_)) if dropped => (Outcome::Aborted, None),
             Err(EngineError::TransactionTooLarge { .. }) if large => {
-                self.coverage.met("commits that were too large");
+                self.machine.met("commits that were too large");
                 (Outcome::Aborted, None)
             }
             Err(e) => {
                 if self.machine.excused("a commit", &e)? {
-                    self.coverage.met("commits that a fault failed");
+                    self.machine.met("commits that a fault failed");
                     unknown.extend(writes);
                     (Outcome::Unknown, None)
                 } else {
-                    self.coverage.met("commits refused on a full drive");
+                    self.machine.met("commits refused on a full drive");
                     (Outcome::Aborted, None)
                 }
             }

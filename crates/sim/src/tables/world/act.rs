@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use lode_base::VirtualTime;
 use lode_command::{Budget, Device, Progress};
-use lode_engine::{Durability, EngineError};
+use lode_engine::EngineError;
 
 use super::{Done, Held, OpenTxn, World, look};
+use crate::machine::durability;
 use crate::random::{Random, nth};
 use crate::tables::model::TableState;
 use crate::tables::rows::{self, CHILD, PARENT};
@@ -35,7 +36,7 @@ impl World<'_> {
                     open.savepoints.push((saved, open.work.clone()));
                     Ok(true)
                 }
-                Err(e) => w.excused_read("a savepoint", open.began, &e).map(|()| false),
+                Err(e) => w.machine.excused_read("a savepoint", open.began, &e).map(|()| false),
             }),
             Step::RollbackTo { slot, which } => self.in_slot(*slot, |w, open| {
                 if let Some(at) = which.checked_rem(open.savepoints.len() as u64) {
@@ -43,7 +44,7 @@ impl World<'_> {
                     let (saved, work) = open.savepoints.last().expect("it was not cut off");
                     open.txn.rollback_to(saved);
                     open.work = work.clone();
-                    w.coverage.met("savepoints gone back to");
+                    w.machine.met("savepoints gone back to");
                 }
                 Ok(true)
             }),
@@ -68,17 +69,21 @@ impl World<'_> {
             Step::LetGo { which } => {
                 if let Some(at) = which.checked_rem(self.held.len() as u64) {
                     self.held.swap_remove(at as usize);
-                    self.crowd.leave();
+                    self.machine.crowd.leave();
                 }
                 Ok(())
             }
             Step::Sync => {
-                let result = self.database().sync();
-                self.durable_after("a sync", "power cuts within a sync", result)
+                if self.machine.sync()? {
+                    self.model.is_durable();
+                }
+                Ok(())
             }
             Step::Flush => {
-                let result = self.database().flush();
-                self.durable_after("a flush", "power cuts within a flush", result)
+                if self.machine.flush()? {
+                    self.model.is_durable();
+                }
+                Ok(())
             }
             Step::Work { times, bytes, drive } => {
                 self.work(*times, *bytes, *drive);
@@ -89,11 +94,7 @@ impl World<'_> {
                 Ok(())
             }
             Step::SetDurability { mode } => {
-                self.durability = match mode {
-                    0 => Durability::Commit,
-                    1 => Durability::Group,
-                    _ => Durability::None,
-                };
+                self.durability = durability(*mode);
                 Ok(())
             }
             Step::CreateTable { table, seed, rows } => self.create_table(*table, *seed, *rows),
@@ -101,13 +102,12 @@ impl World<'_> {
             Step::Index { table, column } => self.index(*table, *column),
             Step::Check => {
                 self.compare_all()?;
-                self.checks_itself()
+                self.machine.checks_itself()
             }
             Step::Close { cut } => self.close(cut),
             Step::Crash(cut) => self.reopen(cut),
             Step::CutAfter { operations, cut } => {
-                self.due = cut.clone();
-                self.machine.faults.cut_after(*operations);
+                self.machine.cut_after(*operations, cut);
                 Ok(())
             }
             Step::Arm { kind, after, seed } => {
@@ -161,24 +161,24 @@ impl World<'_> {
         if self.machine.is_cut() {
             return Ok(());
         }
-        let began = self.crowd.enter();
+        let began = self.machine.crowd.enter();
         let merged = self.database().merge(rows::name(table));
         let done = match merged {
             _ if self.machine.is_cut() => {
-                self.coverage.met("power cuts within a merge");
+                self.machine.met("power cuts within a merge");
                 Ok(())
             }
             Ok(()) => {
                 self.merges += 1;
-                self.coverage.met("merges");
+                self.machine.met("merges");
                 Ok(())
             }
             Err(EngineError::SnapshotTooOld) => {
-                self.excused_read("a merge", began, &EngineError::SnapshotTooOld)
+                self.machine.excused_read("a merge", began, &EngineError::SnapshotTooOld)
             }
             Err(e) => self.machine.excused("a merge", &e).map(drop),
         };
-        self.crowd.leave();
+        self.machine.crowd.leave();
         done
     }
 
@@ -186,7 +186,7 @@ impl World<'_> {
         if self.held.len() >= HELD {
             return Ok(());
         }
-        let began = self.crowd.enter();
+        let began = self.machine.crowd.enter();
         match self.database().snapshot() {
             Ok(snapshot) => {
                 let (state, merges) = (self.model.newest().clone(), self.merges);
@@ -194,25 +194,10 @@ impl World<'_> {
                 Ok(())
             }
             Err(e) => {
-                let done = self.excused_read("a snapshot", began, &e);
-                self.crowd.leave();
+                let done = self.machine.excused_read("a snapshot", began, &e);
+                self.machine.crowd.leave();
                 done
             }
-        }
-    }
-
-    /// Checks the result of an operation that makes all commits so far durable.
-    fn durable_after(&mut self, what: &str, cut: &'static str, result: Result<(), EngineError>) -> Done {
-        if self.machine.is_cut() {
-            self.coverage.met(cut);
-            return Ok(());
-        }
-        match result {
-            Ok(()) => {
-                self.model.is_durable();
-                Ok(())
-            }
-            Err(e) => self.machine.excused(what, &e).map(drop),
         }
     }
 
@@ -229,7 +214,7 @@ impl World<'_> {
                 false => drop(self.database().work(bytes)),
             }
             if self.machine.is_cut() {
-                self.coverage.met("power cuts within background work");
+                self.machine.met("power cuts within background work");
                 break;
             }
         }
@@ -258,7 +243,7 @@ impl World<'_> {
             txn.commit().map(drop)
         });
         if self.defined("the creation of a table", made, after)? {
-            self.coverage.met("tables created");
+            self.machine.met("tables created");
         }
         Ok(())
     }
@@ -272,7 +257,7 @@ impl World<'_> {
         after.0.remove(&table);
         let dropped = self.database().drop_table(rows::name(table), false).map(drop);
         if self.defined("the drop of a table", dropped, after)? {
-            self.coverage.met("tables dropped");
+            self.machine.met("tables dropped");
         }
         Ok(())
     }
@@ -287,12 +272,12 @@ impl World<'_> {
             indexes.remove(&column);
             let dropped = self.database().drop_index(&def.name, false).map(drop);
             let done = self.defined("the drop of an index", dropped, after)?;
-            self.coverage.met_times("indexes dropped", done.into());
+            self.machine.met_times("indexes dropped", done.into());
         } else {
             indexes.insert(column);
             let created = self.database().create_index(def, false).map(drop);
             let done = self.defined("the creation of an index", created, after)?;
-            self.coverage.met_times("indexes created", done.into());
+            self.machine.met_times("indexes created", done.into());
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ impl World<'_> {
         let unchanged = txn.is_unchanged() || work.changes_nothing();
         let result = txn.commit();
         let done = self.ended(result.map(drop), expected, durability, unchanged, began, cut);
-        self.crowd.leave();
+        self.machine.crowd.leave();
         done
     }
 
@@ -30,7 +30,7 @@ impl World<'_> {
         cut: Option<&'static str>,
     ) -> Done {
         if self.machine.is_cut() {
-            cut.into_iter().for_each(|event| self.coverage.met(event));
+            cut.into_iter().for_each(|event| self.machine.met(event));
             if let Expected::Done(after) = expected
                 && !unchanged
             {
@@ -49,15 +49,15 @@ impl World<'_> {
         match (result, expected) {
             (Ok(()), Expected::Done(after)) => {
                 self.acknowledged(after, durability == Durability::Commit && !unchanged);
-                self.coverage.met("commits");
+                self.machine.met("commits");
                 Ok(())
             }
             (Err(EngineError::Conflict { .. }), Expected::Conflict) => {
-                self.coverage.met("conflicts");
+                self.machine.met("conflicts");
                 Ok(())
             }
             (Err(e), Expected::Broken(_)) if is_broken(&e) => {
-                self.coverage.met("broken constraints");
+                self.machine.met("broken constraints");
                 Ok(())
             }
             (Ok(()), Expected::Conflict) if unchanged => Ok(()),
@@ -77,7 +77,7 @@ impl World<'_> {
                     return wrong(FailureKind::Answer, format!("a commit: {e}; expected was {expected}"));
                 }
                 if matches!(e, EngineError::SnapshotTooOld) {
-                    return self.excused_read("a commit", began, &e);
+                    return self.machine.excused_read("a commit", began, &e);
                 }
                 self.failed("a commit", &e, expected)
             }
@@ -87,12 +87,12 @@ impl World<'_> {
     /// Checks an error of a commit or a definition.
     fn failed(&mut self, what: &str, e: &EngineError, expected: Expected) -> Done {
         if self.machine.excused(what, e)? {
-            self.coverage.met("commits that a fault failed");
+            self.machine.met("commits that a fault failed");
             if let Expected::Done(after) = expected {
                 self.model.may_commit(after);
             }
         } else if matches!(e, EngineError::OutOfSpace { .. }) {
-            self.coverage.met("commits refused on a full drive");
+            self.machine.met("commits refused on a full drive");
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl World<'_> {
         after: State,
     ) -> Done<bool> {
         if self.machine.is_cut() {
-            self.coverage.met("power cuts within a definition");
+            self.machine.met("power cuts within a definition");
             self.model.may_commit(after);
             return Ok(false);
         }
@@ -122,9 +122,9 @@ impl World<'_> {
                 Ok(true)
             }
             Err(EngineError::SnapshotTooOld) => {
-                let began = self.crowd.enter();
-                let done = self.excused_read(what, began, &EngineError::SnapshotTooOld);
-                self.crowd.leave();
+                let began = self.machine.crowd.enter();
+                let done = self.machine.excused_read(what, began, &EngineError::SnapshotTooOld);
+                self.machine.crowd.leave();
                 done.map(|()| false)
             }
             Err(e) => self.failed(what, &e, Expected::Done(after)).map(|()| false),

@@ -143,9 +143,9 @@ impl World<'_> {
         let (state, began, merges) = (held.state.clone(), held.began, held.merges);
         let compared = compare(&held.snapshot, &state, &mut Random::of_seed(seed));
         if self.compared("a read of an old snapshot", began, compared)? {
-            self.coverage.met("looks at old snapshots");
+            self.machine.met("looks at old snapshots");
             let old = self.merges - merges >= MANY_MERGES;
-            self.coverage.met_times("snapshots across 100 merges", old.into());
+            self.machine.met_times("snapshots across 100 merges", old.into());
         }
         Ok(())
     }

@@ -13,8 +13,8 @@ impl World<'_> {
     pub(super) fn reopen(&mut self, cut: &Cut) -> Done {
         self.forget();
         self.machine.close(false)?;
-        self.coverage.met("reopens after a power cut");
-        self.machine.reopen(cut, &mut self.coverage)?;
+        self.machine.met("reopens after a power cut");
+        self.machine.reopen(cut)?;
         self.recovered()
     }
 
@@ -29,9 +29,9 @@ impl World<'_> {
             }
             self.machine.close(true)?;
         }
-        self.coverage.met("reopens in order");
+        self.machine.met("reopens in order");
         self.machine.close(false)?;
-        self.machine.reopen(cut, &mut self.coverage)?;
+        self.machine.reopen(cut)?;
         self.recovered()
     }
 
@@ -39,7 +39,7 @@ impl World<'_> {
     fn forget(&mut self) {
         for _ in self.open.iter_mut().filter_map(Option::take).map(drop).chain(self.held.drain(..).map(drop))
         {
-            self.crowd.leave();
+            self.machine.crowd.leave();
         }
     }
 
@@ -63,11 +63,11 @@ impl World<'_> {
                 );
             }
             Ok(left) => {
-                self.coverage.met_times("relaxed commits that were lost", left.lost as u64);
-                self.coverage.met_times("relaxed commits that were kept", left.kept as u64);
+                self.machine.met_times("relaxed commits that were lost", left.lost as u64);
+                self.machine.met_times("relaxed commits that were kept", left.kept as u64);
                 match left.under_way {
-                    Some(true) => self.coverage.met("power cuts with a commit under way that took effect"),
-                    Some(false) => self.coverage.met("power cuts with a commit under way that did not"),
+                    Some(true) => self.machine.met("power cuts with a commit under way that took effect"),
+                    Some(false) => self.machine.met("power cuts with a commit under way that did not"),
                     None => {}
                 }
             }
@@ -89,6 +89,6 @@ impl World<'_> {
         }
         drop(snapshot);
         self.compare_all()?;
-        self.checks_itself()
+        self.machine.checks_itself()
     }
 }

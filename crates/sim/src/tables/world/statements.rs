@@ -18,12 +18,12 @@ const VALUES: u64 = 40;
 impl World<'_> {
     /// Begins a transaction. `None` if that failed.
     pub(super) fn begin(&mut self) -> Done<Option<OpenTxn>> {
-        let began = self.crowd.enter();
+        let began = self.machine.crowd.enter();
         let mut txn = match self.database().begin_write() {
             Ok(txn) => txn,
             Err(e) => {
-                self.excused_read("a beginning", began, &e)?;
-                self.crowd.leave();
+                self.machine.excused_read("a beginning", began, &e)?;
+                self.machine.crowd.leave();
                 return Ok(None);
             }
         };
@@ -35,7 +35,7 @@ impl World<'_> {
     /// Drops a transaction.
     pub(super) fn abandon(&mut self, open: OpenTxn) {
         drop(open);
-        self.crowd.leave();
+        self.machine.crowd.leave();
     }
 
     /// Runs a statement. Returns false if the transaction cannot continue.
@@ -52,7 +52,7 @@ impl World<'_> {
             Ok(()) => Ok(!self.machine.is_cut()),
             Err(Read::Wrong(_)) if self.machine.is_cut() => Ok(false),
             Err(Read::Wrong(w)) => Err(w),
-            Err(Read::Failed(e)) => self.excused_read("a statement", open.began, &e).map(|()| false),
+            Err(Read::Failed(e)) => self.machine.excused_read("a statement", open.began, &e).map(|()| false),
         }
     }
 
