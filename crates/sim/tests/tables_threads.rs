@@ -1,22 +1,20 @@
 //! Conflicting transactions over a table with a delta on real threads, while other threads merge the delta and work in the
 //! background. Their history satisfies snapshot isolation, and the rows pass the check. `LODE_ROUNDS=200` runs more rounds.
 
-use std::sync::Arc;
+mod sessions;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use lode_base::Geometry;
 use lode_base::random::mix;
 use lode_engine::{
-    Changes, ColumnDef, Database, DatabaseOptions, Durability, EngineError, Snapshot, Table, TableDef,
-    TableOptions, WriteTxn,
+    Changes, ColumnDef, Database, DatabaseOptions, EngineError, Snapshot, Table, TableDef, TableOptions,
+    WriteTxn,
 };
-use lode_firmware::{Drive, DriveOptions};
-use lode_flash::Medium;
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
-use lode_sim::history::{History, Op, Options, Outcome, Transaction};
+use lode_sim::history::{Op, Outcome, Transaction};
 
-/// The number of histories in an ordinary run.
-const ROUNDS: u64 = 12;
+use sessions::{Ended, durability, rounds, transaction};
+
 const THREADS: u64 = 3;
 const TRANSACTIONS: u64 = 100;
 const KEYS: u64 = 12;
@@ -24,19 +22,9 @@ const TABLE: &str = "t";
 const COLUMNS: [(&str, DataType); 2] = [("k", DataType::BigInt), ("s", DataType::Text)];
 
 fn database(round: u64) -> Database {
-    let geometry = Geometry::new(1, 1, 1, 4096, 4096, 256 << 10, 128).unwrap();
-    let (medium, _) = Medium::simulated(geometry);
-    let drive = Drive::format(medium, DriveOptions::default()).unwrap();
-    let options = DatabaseOptions {
-        frame_bytes: if round.is_multiple_of(2) { 8 << 10 } else { 1 << 20 },
-        node_bytes: 256,
-        write_back_bytes: 4 << 10,
-        redo_bytes_max: 32 << 10,
-        // Claims are forgotten soon, or never.
-        recent_bytes: if round.is_multiple_of(3) { 1 } else { 1 << 20 },
-        ..DatabaseOptions::default()
-    };
-    let database = Database::open(Arc::new(drive), options).unwrap();
+    // Claims are forgotten soon, or never.
+    let recent_bytes = if round.is_multiple_of(3) { 1 } else { 1 << 20 };
+    let database = sessions::database(round, DatabaseOptions { recent_bytes, ..DatabaseOptions::default() });
     let column = |(name, data_type): (&str, DataType)| ColumnDef {
         name: name.into(),
         ty: ColumnType { data_type, nullable: true },
@@ -125,35 +113,6 @@ fn work(txn: &mut WriteTxn, seed: u64, counter: &AtomicU64) -> Result<Vec<Op>, E
     Ok(ops)
 }
 
-fn session(n: u64, round: u64, db: &Database, clock: &AtomicU64) -> Vec<Transaction> {
-    let mut done = Vec::new();
-    for i in 0..TRANSACTIONS {
-        let seed = mix(round << 32 | n << 16 | i);
-        let invoked = clock.fetch_add(1, Ordering::SeqCst);
-        let mut txn = db.begin_write().unwrap();
-        txn.set_durability([Durability::Commit, Durability::Group, Durability::None][(round % 3) as usize]);
-        let snapshot = txn.snapshot().csn().raw();
-        let ops = work(&mut txn, seed, clock).unwrap();
-        let outcome = match txn.commit() {
-            Ok(_) => Outcome::Committed,
-            // Both made a row with one key.
-            Err(EngineError::Conflict { .. } | EngineError::DuplicateKey { .. }) => Outcome::Aborted,
-            Err(e) => panic!("{e}"),
-        };
-        let returned = clock.fetch_add(1, Ordering::SeqCst);
-        done.push(Transaction {
-            session: n as u32,
-            ops,
-            outcome,
-            snapshot: Some(snapshot),
-            commit: None,
-            invoked: Some(invoked),
-            returned: Some(returned),
-        });
-    }
-    done
-}
-
 /// Merges until the sessions are over. Answers how often.
 fn merger(db: &Database, is_over: &AtomicBool) -> u64 {
     let mut merges = 0;
@@ -169,29 +128,39 @@ fn merger(db: &Database, is_over: &AtomicBool) -> u64 {
 
 #[test]
 fn histories_of_threads_are_clean() {
-    let rounds = std::env::var("LODE_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(ROUNDS);
-    let (mut commits, mut conflicts, mut merges) = (0, 0, 0);
-    for round in 0..rounds {
+    let (mut merges, mut played) = (0, 0);
+    let tally = rounds(|round, clock| {
         let db = database(round);
-        let (clock, is_over) = (AtomicU64::new(1), AtomicBool::new(false));
-        let mut history = History::default();
-        std::thread::scope(|s| {
-            let (db, clock, is_over) = (&db, &clock, &is_over);
+        let is_over = AtomicBool::new(false);
+        let one = |seed| {
+            let mut txn = db.begin_write().unwrap();
+            txn.set_durability(durability(round));
+            let snapshot = txn.snapshot().csn().raw();
+            let ops = work(&mut txn, seed, clock).unwrap();
+            let outcome = match txn.commit() {
+                Ok(_) => Outcome::Committed,
+                // Both made a row with one key.
+                Err(EngineError::Conflict { .. } | EngineError::DuplicateKey { .. }) => Outcome::Aborted,
+                Err(e) => panic!("{e}"),
+            };
+            Ended { ops, outcome, snapshot, commit: None }
+        };
+        let session = |n| -> Vec<Transaction> {
+            (0..TRANSACTIONS).map(|i| transaction((round, n, i), clock, one)).collect()
+        };
+        let ended: Vec<_> = std::thread::scope(|s| {
+            let (db, is_over) = (&db, &is_over);
             let merger = s.spawn(move || merger(db, is_over));
-            let sessions: Vec<_> =
-                (0..THREADS).map(|n| s.spawn(move || session(n, round, db, clock))).collect();
-            let ended: Vec<_> = sessions.into_iter().map(|s| s.join()).collect();
+            let sessions: Vec<_> = (0..THREADS).map(|n| s.spawn(move || session(n))).collect();
+            let ended = sessions.into_iter().map(|s| s.join()).collect();
             is_over.store(true, Ordering::Relaxed);
             merges += merger.join().unwrap();
-            ended.into_iter().for_each(|e| history.transactions.extend(e.unwrap()));
+            played += 1;
+            ended
         });
-        let report = history.check(&Options::default());
-        assert!(report.is_clean(), "round {round}: {report}");
-        assert_eq!(db.check().unwrap(), Vec::<String>::new(), "round {round}");
-        let count = |o| history.transactions.iter().filter(|t| t.outcome == o).count();
-        commits += count(Outcome::Committed);
-        conflicts += count(Outcome::Aborted);
-    }
-    println!("{commits} commits, {conflicts} conflicts, {merges} merges");
-    assert!(conflicts > 0 && merges > rounds, "without conflicts and merges the test proves nothing");
+        (db, ended.into_iter().flat_map(Result::unwrap).collect())
+    });
+    println!("{} commits, {} conflicts, {merges} merges", tally.commits, tally.conflicts);
+    let proves = tally.conflicts > 0 && merges > played;
+    assert!(proves, "without conflicts and merges the test proves nothing");
 }
