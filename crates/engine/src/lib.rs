@@ -32,8 +32,8 @@ pub use storage::store::LinkStats;
 pub use tables::{
     COLUMNS_MAX, Changes, ColumnDef, Constraint, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind,
     IndexOrder, IndexWalk, IndexedPages, Layout, NullsAt, OnDelete, OrderBound, OrderColumn, OrderKey,
-    OrderedPages, ReadAhead, RowAddress, Rule, SavedChanges, Scan, Table, TableDef, TableOptions,
-    TableRewrite, TableStatistics, WriteTxn,
+    OrderedPages, RangeEnd, ReadAhead, RowAddress, RowOrder, RowRange, RowsInOrder, Rule, SavedChanges, Scan,
+    Table, TableDef, TableOptions, TableRewrite, TableStatistics, WriteTxn,
 };
 #[cfg(feature = "planted")]
 pub use tables::{PlantedForCuts, PlantedInTables, plant_for_cuts, plant_in_tables};

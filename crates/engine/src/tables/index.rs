@@ -22,7 +22,7 @@ use lode_program::{CompareOp, Expr};
 
 use super::definition::{IndexDef, IndexKind};
 use super::delta::{Directory, RowId, id_of_key};
-use super::key::{KeyReader, key_of_values};
+use super::key::{KeyReader, NULL, PRESENT, key_of_values, prefix_end};
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
@@ -32,8 +32,6 @@ const TREE_PREFIX: &str = "__lode_index";
 pub(super) const PAGE_BYTES: usize = 8;
 /// The most bytes of values in a key.
 pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
-pub(super) const PRESENT: u8 = 1;
-pub(super) const NULL: u8 = 2;
 /// The most ranges that one scan looks up.
 const RANGES_MAX: usize = 4096;
 
@@ -227,14 +225,7 @@ pub(super) struct KeyRange {
 impl KeyRange {
     /// Returns the bound at which the range ends.
     pub(super) fn end(&self) -> Bound<Vec<u8>> {
-        let mut end = self.high.clone();
-        while let Some(last) = end.pop() {
-            if last < u8::MAX {
-                end.push(last + 1);
-                return Bound::Excluded(end);
-            }
-        }
-        Bound::Unbounded
+        prefix_end(&self.high)
     }
 }
 

@@ -22,10 +22,8 @@ use lode_program::Expr;
 
 use super::definition::{IndexDef, IndexKind};
 use super::delta::Directory;
-use super::index::{
-    KeyRange, NULL, PAGE_BYTES, PRESENT, VALUE_BYTES_MAX, bounds, equal_to, page_named, ranges_of,
-};
-use super::key::KeyReader;
+use super::index::{KeyRange, PAGE_BYTES, VALUE_BYTES_MAX, bounds, equal_to, page_named, ranges_of};
+use super::key::{KeyReader, NULL, PRESENT};
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::{Cursor, Snapshot, Tree};

@@ -11,10 +11,15 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::hash::Hasher;
+use std::ops::Bound;
 
 use lode_base::PageBuf;
 use lode_page::{Column, DataType, Value, Values};
 
+/// What stands before a value in an entry of an index.
+pub(super) const PRESENT: u8 = 1;
+/// What stands for NULL in an entry of an index: it sorts behind all values.
+pub(super) const NULL: u8 = 2;
 /// Characters or bytes of a string that a message shows.
 const SHOWN_MAX: usize = 64;
 
@@ -26,6 +31,18 @@ pub(super) fn chosen(columns: &[Column], key: &[u16]) -> Vec<Column> {
 /// Whether a row has a NULL among its key columns.
 pub(super) fn has_null(columns: &[Column], row: usize) -> bool {
     columns.iter().any(|c| c.is_null(row))
+}
+
+/// The bound that ends the keys that begin with `prefix`.
+pub(super) fn prefix_end(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Bound::Excluded(end);
+        }
+    }
+    Bound::Unbounded
 }
 
 /// Key columns of some rows, ready to be read row by row.
@@ -149,7 +166,7 @@ fn signed(b: &[u8]) -> i128 {
 pub(super) fn key_of_values(types: impl IntoIterator<Item = DataType>, values: &[Value]) -> Option<Vec<u8>> {
     let mut key = Vec::with_capacity(values.len() * 9);
     for (t, v) in types.into_iter().zip(values) {
-        key.push(1);
+        key.push(PRESENT);
         match (t, v) {
             (_, Value::Null) => return None,
             (_, Value::Boolean(b)) => key.push(u8::from(*b)),

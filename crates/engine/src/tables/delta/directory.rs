@@ -16,7 +16,7 @@ use lode_base::{Lpid, PageBuf};
 use lode_page::{Column, Value};
 
 use super::ids::{RowId, id_of_key, page_range};
-use crate::tables::key::{KeyReader, chosen, has_null, key_of_values};
+use crate::tables::key::{KeyReader, chosen, has_null, key_of_values, prefix_end};
 use crate::tables::planted::{self, Planted};
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
 use crate::{EngineError, Map};
@@ -142,14 +142,10 @@ impl KeyBounds {
 
     /// Where keys of the page end.
     fn end(&self) -> Vec<u8> {
-        let mut end = self.high.clone();
-        while let Some(last) = end.pop() {
-            if last < u8::MAX {
-                end.push(last + 1);
-                return end;
-            }
+        match prefix_end(&self.high) {
+            Bound::Excluded(end) => end,
+            _ => vec![u8::MAX; KEY_BYTES_MAX + 1],
         }
-        vec![u8::MAX; KEY_BYTES_MAX + 1]
     }
 }
 
@@ -316,6 +312,23 @@ impl Directory {
         let end = self.by_key.partition_point(|page| &page.low[..] <= key);
         let near = self.by_key[..end].iter().rev().take_while(move |page| key < &page.greatest[..]);
         near.filter(move |page| key < &page.end[..]).map(|page| (page.first, &self.spans[&page.first]))
+    }
+
+    /// Pages whose keys are in no tree and that may have rows with keys from `low` on, up to `end`: what their keys begin with at the
+    /// least, which does not fall from page to page, and the page.
+    pub(in crate::tables) fn pages_of_range<'a>(
+        &'a self,
+        low: &'a [u8],
+        end: Bound<&'a [u8]>,
+    ) -> impl Iterator<Item = (&'a [u8], RowId, &'a Span)> + 'a {
+        let first = self.by_key.partition_point(|page| &page.greatest[..] <= low);
+        let near = self.by_key[first..].iter().take_while(move |page| match end {
+            Bound::Excluded(end) => &page.low[..] < end,
+            Bound::Included(end) => &page.low[..] <= end,
+            Bound::Unbounded => true,
+        });
+        let near = near.filter(move |page| low < &page.end[..]);
+        near.map(|page| (&page.low[..], page.first, &self.spans[&page.first]))
     }
 }
 

@@ -7,6 +7,7 @@
 //! Invariant: a later layer has what an earlier one has of a row, or something newer.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use lode_page::{DataType, Value, row};
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::ids::RowId;
 use crate::EngineError;
-use crate::tables::key::key_of_values;
+use crate::tables::key::{NULL, key_of_values};
 
 /// All values of a row as bytes.
 pub(in crate::tables) type Image = Arc<[u8]>;
@@ -48,8 +49,8 @@ pub(in crate::tables) struct OwnRows {
 #[derive(Debug, Default)]
 struct Layer {
     rows: BTreeMap<RowId, RowChange>,
-    /// By number of a key, once it was asked for: the rows that have each key.
-    by_key: Mutex<BTreeMap<usize, Arc<RowsByKey>>>,
+    /// By columns, once they were asked for: the rows that have each key in them.
+    by_key: Mutex<BTreeMap<Box<[u16]>, Arc<RowsByKey>>>,
 }
 
 type RowsByKey = BTreeMap<Vec<u8>, Vec<RowId>>;
@@ -89,11 +90,10 @@ impl OwnRows {
         self.layers.is_empty()
     }
 
-    /// The rows of these types that have these values in the columns of the `n`-th key now.
+    /// The rows of these types that have these values in the columns `key` now.
     pub(in crate::tables) fn with_key(
         &self,
         types: &[DataType],
-        n: usize,
         key: &[u16],
         values: &[Value],
     ) -> Result<Vec<RowId>, EngineError> {
@@ -101,7 +101,7 @@ impl OwnRows {
         let Some(bytes) = key_of_values(of_key, values) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for layer in &self.layers {
-            for &id in layer.by_key(types, n, key)?.get(&bytes).into_iter().flatten() {
+            for &id in layer.by_key(types, key)?.get(&bytes).into_iter().flatten() {
                 let now = self.get(id).and_then(|c| c.after.as_ref());
                 let has_it = match now {
                     Some(image) => values_of(types, image, key)? == values,
@@ -114,23 +114,52 @@ impl OwnRows {
         }
         Ok(found)
     }
+
+    /// The rows of these types whose keys in `columns` are from `low` on, up to `end`, now; each key is as entries of indexes have it.
+    pub(in crate::tables) fn in_range(
+        &self,
+        types: &[DataType],
+        columns: &[u16],
+        low: &[u8],
+        end: Bound<&[u8]>,
+    ) -> Result<Vec<(Vec<u8>, RowId)>, EngineError> {
+        let mut found = Vec::new();
+        for layer in &self.layers {
+            let rows = layer.by_key(types, columns)?;
+            for (key, ids) in rows.range::<[u8], _>((Bound::Included(low), end)) {
+                for &id in ids {
+                    let Some(now) = self.get(id).and_then(|c| c.after.as_ref()) else { continue };
+                    if entry_key(types, columns, &values_of(types, now, columns)?) == *key {
+                        found.push((key.clone(), id));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
 impl Layer {
-    fn by_key(&self, types: &[DataType], n: usize, key: &[u16]) -> Result<Arc<RowsByKey>, EngineError> {
-        if let Some(known) = self.by_key.lock().get(&n) {
+    fn by_key(&self, types: &[DataType], key: &[u16]) -> Result<Arc<RowsByKey>, EngineError> {
+        if let Some(known) = self.by_key.lock().get(key) {
             return Ok(known.clone());
         }
         let mut rows = RowsByKey::new();
         for (&id, change) in &self.rows {
             let Some(image) = &change.after else { continue };
-            let of_key = key.iter().map(|&c| types[usize::from(c)]);
-            if let Some(bytes) = key_of_values(of_key, &values_of(types, image, key)?) {
-                rows.entry(bytes).or_default().push(id);
-            }
+            let bytes = entry_key(types, key, &values_of(types, image, key)?);
+            rows.entry(bytes).or_default().push(id);
         }
-        Ok(self.by_key.lock().entry(n).or_insert(Arc::new(rows)).clone())
+        Ok(self.by_key.lock().entry(key.into()).or_insert(Arc::new(rows)).clone())
     }
+}
+
+/// The key of a row's values in some columns, as entries of indexes have it, but not cut off.
+fn entry_key(types: &[DataType], columns: &[u16], values: &[Value]) -> Vec<u8> {
+    let of = |(&c, v): (&u16, &Value)| {
+        key_of_values([types[usize::from(c)]], std::slice::from_ref(v)).unwrap_or_else(|| vec![NULL])
+    };
+    columns.iter().zip(values).flat_map(of).collect()
 }
 
 /// The values of an image in some columns.

@@ -16,8 +16,7 @@ use crate::EngineError;
 use crate::storage::columns::columns;
 use crate::tables::definition::IndexDef;
 use crate::tables::delta::{ENTRY_KEY_BYTES_MAX, RowId, Sorted, Span, id_of_key, key_prefix};
-use crate::tables::index::KeyRange;
-use crate::tables::key::key_of_values;
+use crate::tables::key::{key_of_values, prefix_end};
 use crate::tables::table::Table;
 use crate::trees::{Snapshot, Tree};
 
@@ -50,18 +49,17 @@ impl Snapshot {
     ) -> Result<Vec<RowId>, EngineError> {
         let Some(tree) = self.rows_tree(t) else { return Ok(Vec::new()) };
         let Some(bytes) = t.key_bytes(key, values) else { return Ok(Vec::new()) };
-        let bytes_of_key = bytes.clone();
         let mut found = Vec::new();
         match t.unique_index(n) {
             Some(unique) => {
                 if let Some(tree) = self.tree(&t.index_tree(unique)) {
-                    self.entries(&tree, bytes, &mut found)?;
+                    self.entries(&tree, bytes.clone(), &mut found)?;
                 }
             }
             None => self.entries(&tree, key_prefix(n, &bytes), &mut found)?,
         }
         if n == 0 && t.def().primary_key == key {
-            self.rows_in_pages(t, key, values, &bytes_of_key, &mut found)?;
+            self.rows_in_pages(t, key, values, &bytes, &mut found)?;
         }
         found.sort_unstable();
         found.dedup();
@@ -75,9 +73,8 @@ impl Snapshot {
     }
 
     fn entries(&self, tree: &Tree, prefix: Vec<u8>, found: &mut Vec<RowId>) -> Result<(), EngineError> {
-        let range = KeyRange { low: prefix.clone(), high: prefix };
-        let end = range.end();
-        let mut cursor = self.range(tree, Bound::Included(&range.low), end.as_ref().map(|e| &e[..]))?;
+        let end = prefix_end(&prefix);
+        let mut cursor = self.range(tree, Bound::Included(&prefix), end.as_ref().map(|e| &e[..]))?;
         while let Some((entry, _)) = cursor.next()? {
             found.extend(id_of_key(entry));
         }
@@ -132,7 +129,8 @@ fn slots_of_key<'a>(
         .filter(move |&row| compare(row, sorted..columns.len()) == Some(Ordering::Equal))
 }
 
-fn partition_point(mut rows: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+/// The first row that is not before something.
+pub(super) fn partition_point(mut rows: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
     while !rows.is_empty() {
         let middle = rows.start + (rows.end - rows.start) / 2;
         match is_before(middle) {

@@ -7,9 +7,10 @@
 //!
 //! The drive scans the main without the hidden rows. The host runs the same program over the parts.
 //!
-//! - `rows.rs`: single rows by id; `lookup.rs`: rows by key
+//! - `rows.rs`: single rows by id; `lookup.rs`: rows by key; `ordered.rs`: rows of a range of keys
 
 mod lookup;
+mod ordered;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -186,6 +187,7 @@ fn hidden(mut places: Vec<(Lpid, u32)>) -> HiddenRows {
     hidden
 }
 
+pub use ordered::{RangeEnd, RowOrder, RowRange, RowsInOrder};
 pub(super) use rows::values as values_of_image;
 
 impl Snapshot {
