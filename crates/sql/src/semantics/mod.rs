@@ -92,7 +92,8 @@ static BEFORE_COERCION: [ExpressionRule; 8] = [
     },
 ];
 
-static AFTER_COERCION: [ExpressionRule; 7] = [
+static AFTER_COERCION: [ExpressionRule; 8] = [
+    ExpressionRule { name: "columns_first", reach: Reach::Parts, of: ANY, rewrite: compare::column_first },
     ExpressionRule {
         name: "aggregates_of_floats",
         reach: Reach::Parts,
