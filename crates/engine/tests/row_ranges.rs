@@ -6,15 +6,15 @@ mod support;
 use std::cmp::Ordering;
 
 use lode_engine::{
-    Changes, Constraint, Database, IndexDef, IndexKind, Layout, RangeEnd, RowOrder, RowRange, Rule, Snapshot,
-    TableDef,
+    Changes, Constraint, Database, Few, IndexDef, IndexKind, Layout, RangeEnd, RowOrder, RowRange, Rule,
+    Snapshot, TableDef,
 };
 use lode_page::{DataType, Value};
 use proptest::prelude::*;
 use support::drive::TestDrive;
 use support::*;
 
-/// `t (a INTEGER, b TEXT, c BIGINT, d INTEGER NULL, n BIGINT UNIQUE, PRIMARY KEY (a, b, c))`.
+/// `t (a INTEGER, b TEXT, c BIGINT, d INTEGER NULL, n BIGINT UNIQUE, PRIMARY KEY (a, b, c), UNIQUE (c, d))`.
 fn keyed() -> TableDef {
     let columns = [
         ("a", DataType::Integer),
@@ -28,8 +28,10 @@ fn keyed() -> TableDef {
         def.columns[c].ty.nullable = false;
     }
     def.options.changes = Changes::Delta;
-    def.constraints =
-        vec![Constraint { name: "n_is_unique".into(), rule: Rule::Unique { columns: vec![4] } }];
+    def.constraints = vec![
+        Constraint { name: "n_is_unique".into(), rule: Rule::Unique { columns: vec![4] } },
+        Constraint { name: "cd".into(), rule: Rule::Unique { columns: vec![2, 3] } },
+    ];
     def
 }
 
@@ -101,7 +103,7 @@ fn agrees(s: &Snapshot, order: &RowOrder, equal: &[Value], low: Option<RangeEnd>
     let what = format!("{order:?} {equal:?} {low:?} {high:?}");
     let rows = expected(s, order, equal, &low, &high);
     let range = RowRange::new(&t, order, equal, low, high).unwrap();
-    let found = s.rows_in_range(&t, order, &range, &all, 500, false).unwrap();
+    let found = s.rows_in_range(&t, order, &range, &all, Few::All(500)).unwrap();
     let found = found.expect("a few hundred rows are not too many");
     // Rows with equal keys come in the order of their ids, which a scan does not have.
     let keys = |rows: &[Row]| -> Vec<Vec<Value>> {
@@ -114,9 +116,12 @@ fn agrees(s: &Snapshot, order: &RowOrder, equal: &[Value], low: Option<RangeEnd>
     assert_eq!(sorted(found.values), sorted(rows.clone()), "{what}");
     // The first rows, and too many.
     for most in [1, 3] {
-        let first = s.rows_in_range(&t, order, &range, &all, most, true).unwrap().unwrap();
+        let found = |few| s.rows_in_range(&t, order, &range, &all, few).unwrap();
+        let (first, last) = (found(Few::First(most)).unwrap(), found(Few::Last(most)).unwrap());
         assert_eq!(keys(&first.values), keys(&rows[..most.min(rows.len())]), "{what}");
-        let few = s.rows_in_range(&t, order, &range, &[], most, false).unwrap();
+        let backward: Vec<Row> = rows.iter().rev().take(most).cloned().collect();
+        assert_eq!(keys(&last.values), keys(&backward), "{what}");
+        let few = found(Few::All(most));
         assert_eq!(few.map(|f| f.rows.len()), (rows.len() <= most).then_some(rows.len()), "{what}");
     }
 }
@@ -126,16 +131,19 @@ fn all_agree(s: &Snapshot, k: i64) {
     let t = s.table("t").unwrap();
     let orders = t.row_orders();
     let columns: Vec<&[u16]> = orders.iter().map(|o| &o.columns[..]).collect();
-    assert_eq!(columns, [&[0, 1, 2][..], &[4], &[0, 3], &[3, 2], &[4, 3]]);
+    assert_eq!(columns, [&[0, 1, 2][..], &[4], &[2, 3], &[0, 3], &[3, 2], &[4, 3]]);
     for order in &orders {
         let row = row_of(k, Some(k % 7));
         let key: Vec<Value> = order.columns.iter().map(|&c| row[usize::from(c)].clone()).collect();
         for equal in 0..=key.len() {
             let (equal, next) = (&key[..equal], key.get(equal));
-            if !equal.is_empty() {
+            // A row with a NULL in a key has no entry.
+            let has_all = |restricted| order.columns != [2, 3] || restricted == 2;
+            assert_eq!(order.has_all(&t, equal.len()), has_all(equal.len()));
+            if !equal.is_empty() && has_all(equal.len()) {
                 agrees(s, order, equal, None, None);
             }
-            let Some(next) = next else { continue };
+            let Some(next) = next.filter(|_| has_all(equal.len() + 1)) else { continue };
             let far = match next {
                 Value::Int(n) => Value::Int(n + 2),
                 _ => Value::text("c"),
@@ -198,7 +206,8 @@ fn keys_that_entries_cut_off_are_left_to_a_scan() {
     let long = |end: &str| {
         let mut row = row_of(1, Some(1));
         row[1] = Value::text(&("x".repeat(1500) + end));
-        row[4] = Value::Int(if end == "a" { 1 } else { 2 });
+        let n = if end == "a" { 1 } else { 2 };
+        (row[3], row[4]) = (Value::Int(n), Value::Int(n));
         row
     };
     insert(&db, &[long("a"), long("b")]).unwrap();
@@ -206,7 +215,7 @@ fn keys_that_entries_cut_off_are_left_to_a_scan() {
     let t = s.table("t").unwrap();
     let order = &t.row_orders()[0];
     let range = RowRange::new(&t, order, &[Value::Int(0)], None, None).unwrap();
-    assert!(s.rows_in_range(&t, order, &range, &[0], 10, false).unwrap().is_none());
+    assert!(s.rows_in_range(&t, order, &range, &[0], Few::All(10)).unwrap().is_none());
 }
 
 proptest! {

@@ -4,6 +4,7 @@
 //!   logical_plan     (DataFusion's)
 //!   physical_plan    (DataFusion's)
 //!   short_statement  point lookup: table=t, key=[id]
+//!   short_statement  range lookup: table=t, key=[a, b], equal=1, bounded=1, first 10 rows
 //! ```
 
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as Parsed;
 use futures::{StreamExt, stream};
 
+use lode_engine::Few;
+
+use super::access::Access;
 use super::plan::{Action, ShortPlan};
 use super::{is_on, plan_of};
 use crate::statement::{ShortShape as Shape, StatementResult};
@@ -45,7 +49,28 @@ fn describe(session: &Session, shape: &Shape, plan: &ShortPlan) -> Result<String
         return Ok(format!("insert: table={}, rows={}", shape.table, plan.outputs.len() / columns));
     }
     let table = session.snapshot_now()?.table(&shape.table);
-    let name = |&c: &u16| table.as_ref().map_or("", |t| t.def().columns[usize::from(c)].name.as_str());
-    let key: Vec<&str> = plan.key.iter().map(name).collect();
-    Ok(format!("point lookup: table={}, key=[{}]", shape.table, key.join(", ")))
+    let names = |columns: &[u16]| {
+        let name = |&c: &u16| table.as_ref().map_or("", |t| t.def().columns[usize::from(c)].name.as_str());
+        columns.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    Ok(match &plan.access {
+        Access::None => format!("table={}", shape.table),
+        Access::Key { columns, .. } => {
+            format!("point lookup: table={}, key=[{}]", shape.table, names(columns))
+        }
+        Access::Range(range) => {
+            let by = match &range.order.index {
+                Some(index) => format!("index={index} [{}]", names(&range.order.columns)),
+                None => format!("key=[{}]", names(&range.order.columns)),
+            };
+            let bounded = u8::from(range.low.is_some() || range.high.is_some());
+            let few = match range.few {
+                Few::All(most) => format!("at most {most} rows"),
+                Few::First(n) => format!("first {n} rows"),
+                Few::Last(n) => format!("last {n} rows"),
+            };
+            let equal = range.equal.len();
+            format!("range lookup: table={}, {by}, equal={equal}, bounded={bounded}, {few}", shape.table)
+        }
+    })
 }

@@ -1,5 +1,5 @@
-//! Short statements: SELECT, UPDATE and DELETE by a whole key, and INSERT of a few VALUES, without DataFusion's planner
-//! and executor.
+//! Short statements: SELECT, UPDATE and DELETE of the few rows that a key or an index finds, and INSERT of a few VALUES, without
+//! DataFusion's planner.
 //!
 //! ```text
 //!   statement ─► shape.rs: could it be short? literals become parameters ─► cache, by key
@@ -11,8 +11,10 @@
 //! Invariant: a short statement has the answer, the message and the SQLSTATE of the general path. What cannot be told
 //! exactly goes to the general path, before anything has changed.
 
+mod access;
 mod explain;
 mod plan;
+mod rest;
 mod run;
 mod values;
 
@@ -30,6 +32,7 @@ use parking_lot::Mutex;
 use crate::options::ShortSettings;
 use crate::statement::{ShortShape as Shape, StatementResult};
 use crate::{Session, SqlError};
+use access::may_be_found;
 pub(crate) use explain::explained;
 pub(crate) use plan::is_same_definition;
 use plan::{Action, Planned, ShortPlan, planned};
@@ -142,7 +145,7 @@ pub(crate) async fn run(
             false => values,
         };
         let done = match plan.action {
-            Action::Select { .. } => select(session, &plan, values)?,
+            Action::Select { .. } => select(session, &plan, values).await?,
             _ => change(session, &plan, values, settings).await?,
         };
         match done {
@@ -190,24 +193,28 @@ async fn known(session: &Session, shape: &Shape) -> Option<Known> {
     {
         return known;
     }
-    let what = match planned(session, &snapshot, &table, shape).await {
-        Ok(Planned::Short(plan)) => Known::Short(plan),
-        Ok(Planned::Not) => Known::Not(table),
-        // What is an error with parameters may be right with literals, which have no type yet.
-        Ok(Planned::ByLiterals) | Err(_) => Known::ByLiterals(table),
+    let may_be_short = shape.compared.is_empty() || may_be_found(&table, &shape.compared);
+    let what = match may_be_short {
+        false => Known::Not(table),
+        true => match planned(session, &snapshot, &table, shape).await {
+            Ok(Planned::Short(plan)) => Known::Short(plan),
+            Ok(Planned::Not) => Known::Not(table),
+            // What is an error with parameters may be right with literals, which have no type yet.
+            Ok(Planned::ByLiterals) | Err(_) => Known::ByLiterals(table),
+        },
     };
     plans.put(&shape.key, what.clone(), settings);
     Some(what)
 }
 
-fn select(
+async fn select(
     session: &Session,
     plan: &ShortPlan,
     values: &[ScalarValue],
 ) -> Result<Outcome<StatementResult>, SqlError> {
-    let Action::Select { schema } = &plan.action else { return Ok(Outcome::General) };
+    let Action::Select { schema, .. } = &plan.action else { return Ok(Outcome::General) };
     let snapshot: Snapshot = session.snapshot_now()?;
-    Ok(match plan.select(&snapshot, values, &session.statement_counts())? {
+    Ok(match plan.select(&snapshot, values, &session.statement_counts()).await? {
         Outcome::Done(batch) => Outcome::Done(rows(schema.clone(), batch)),
         Outcome::Stale => Outcome::Stale,
         Outcome::General => Outcome::General,

@@ -3,7 +3,8 @@
 //! ```text
 //!   query of the statement's values ─► DataFusion's plan, optimized
 //!      Projection: a, v + $1          ─► outputs: columns of the row, or expressions over it and the parameters
-//!      Filter, TableScan: id = $2     ─► the values of a whole key
+//!      Filter, TableScan: id = $2     ─► the values of a whole key, or a range (access.rs)
+//!      Sort, Limit, Aggregate         ─► DataFusion's operators over the rows that were found (rest.rs)
 //!      anything else                  ─► not short
 //! ```
 //!
@@ -15,29 +16,37 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
+};
+use datafusion::arrow::compute::prep_null_mask_filter;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column as ColumnName, DFSchema, ScalarValue};
 use datafusion::execution::context::SessionState;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, LogicalPlan, Operator, Projection, Statement as PlannedStatement, Volatility,
+    Expr, LogicalPlan, Operator, Projection, Statement as PlannedStatement, Volatility,
 };
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Ident, Statement as Sql};
-use lode_engine::{IndexKind, Rule, Snapshot, Table};
+use lode_engine::{Few, Snapshot, Table};
 use lode_page::DataType;
 use parking_lot::Mutex;
 
-use super::values::{KeyValue, key_value, widens};
-use crate::arrow_convert::arrow_type;
+use super::access::{
+    Access, ChosenRange, Comparison, Pause, ROWS_MAX, RangeAccess, Wanted, expanded, is_whole_key,
+    means_the_same,
+};
+use super::rest::{Chain, Rest, seen};
+use super::values::{KeyValue, key_value};
 use crate::dml::{self, Checks};
 use crate::names::TARGET;
 use crate::session::plan;
 use crate::statement::ShortShape as Shape;
-use crate::types::{arrow_schema, sql_type};
+use crate::types::sql_type;
 use crate::{Session, SqlError};
 
 /// What DataFusion's plan says of a statement.
@@ -54,9 +63,7 @@ pub(super) struct ShortPlan {
     /// The table as the plan was last found to fit it.
     table: Mutex<Arc<Table>>,
     pub(super) action: Action,
-    /// The key, and the value of each of its columns. Empty for INSERT.
-    pub(super) key: Vec<u16>,
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) access: Access,
     /// The columns of the row that are read.
     pub(super) inputs: Vec<u16>,
     /// SELECT: columns of the result. UPDATE: new values, then the old ones that CHECKs look at. INSERT: all columns of
@@ -67,17 +74,10 @@ pub(super) struct ShortPlan {
 }
 
 pub(super) enum Action {
-    Select { schema: SchemaRef },
+    Select { schema: SchemaRef, rest: Option<Rest> },
     Insert { columns: usize, checks: Checks },
     Update { set: Vec<u16>, others: Vec<u16>, checks: Checks },
     Delete,
-}
-
-/// The value that a key column is compared with.
-pub(super) enum Wanted {
-    Parameter(usize, DataType),
-    Constant(ScalarValue, DataType),
-    Expression(Arc<dyn PhysicalExpr>, DataType),
 }
 
 pub(super) enum Output {
@@ -105,34 +105,34 @@ impl ShortPlan {
         Some(now)
     }
 
-    /// The values of the key; `None` if it is not certain what they are.
-    pub(super) fn key_values(&self, parameters: &[ScalarValue]) -> Option<Vec<KeyValue>> {
-        let of = |wanted: &Wanted| match wanted {
-            Wanted::Parameter(i, t) => Some(key_value(&parameters[*i], *t)),
-            Wanted::Constant(v, t) => Some(key_value(v, *t)),
+    /// What a column is compared with, as a value of the column; `None` if it is not certain.
+    pub(super) fn value(&self, wanted: &Wanted, parameters: &[ScalarValue]) -> Option<KeyValue> {
+        Some(match wanted {
+            Wanted::Parameter(i, t) => key_value(&parameters[*i], *t),
+            Wanted::Constant(v, t) => key_value(v, *t),
             Wanted::Expression(e, t) => {
                 let batch = self.seen_batch(None, parameters)?;
                 let value = ScalarValue::try_from_array(&evaluated(e, &batch)?, 0).ok()?;
-                Some(key_value(&value, *t))
+                key_value(&value, *t)
             }
-        };
-        self.wanted.iter().map(of).collect()
+        })
     }
 
-    /// The outputs for a row; `None` if one cannot be evaluated. Without a row, only those that do not look at it.
+    /// The outputs for some rows; `None` if one cannot be evaluated. Without rows, only those that do not look at them, once.
     pub(super) fn evaluate(
         &self,
-        row: Option<&[ArrayRef]>,
+        rows: Option<&Rows>,
         parameters: &[ScalarValue],
     ) -> Option<Vec<Option<ArrayRef>>> {
+        let count = rows.map_or(1, |rows| rows.count);
         let mut batch = None;
         let each = self.outputs.iter().map(|output| match output {
-            Output::Input(i) => Some(row.map(|row| row[*i].clone())),
-            Output::Parameter(i) => parameters[*i].to_array().ok().map(Some),
-            Output::Expression { of_row: true, .. } if row.is_none() => Some(None),
+            Output::Input(i) => Some(rows.map(|rows| rows.columns[*i].clone())),
+            Output::Parameter(i) => parameters[*i].to_array_of_size(count).ok().map(Some),
+            Output::Expression { of_row: true, .. } if rows.is_none() => Some(None),
             Output::Expression { expression, .. } => {
                 if batch.is_none() {
-                    batch = Some(self.seen_batch(row, parameters)?);
+                    batch = Some(self.seen_batch(rows, parameters)?);
                 }
                 evaluated(expression, batch.as_ref()?).map(Some)
             }
@@ -140,34 +140,60 @@ impl ShortPlan {
         each.collect()
     }
 
+    /// Which of the rows pass a condition; `None` if it cannot be evaluated.
+    pub(super) fn passed(
+        &self,
+        condition: &Arc<dyn PhysicalExpr>,
+        rows: &Rows,
+        parameters: &[ScalarValue],
+    ) -> Option<BooleanArray> {
+        let passed = evaluated(condition, &self.seen_batch(Some(rows), parameters)?)?;
+        let passed = passed.as_boolean_opt()?;
+        Some(if passed.null_count() > 0 { prep_null_mask_filter(passed) } else { passed.clone() })
+    }
+
     /// Whether some output is an expression that does not look at the row.
     pub(super) fn has_constants(&self) -> bool {
         self.outputs.iter().any(|o| matches!(o, Output::Expression { of_row: false, .. }))
     }
 
-    /// What expressions see. Without a row its columns are NULL.
-    fn seen_batch(&self, row: Option<&[ArrayRef]>, parameters: &[ScalarValue]) -> Option<RecordBatch> {
-        let of_row: Vec<ArrayRef> = match row {
-            Some(row) => row.to_vec(),
+    /// What expressions see. Without rows their columns are NULL.
+    fn seen_batch(&self, rows: Option<&Rows>, parameters: &[ScalarValue]) -> Option<RecordBatch> {
+        match rows {
+            Some(rows) => rows.with_parameters(&self.seen, parameters),
             None => {
                 let fields = self.seen.fields()[..self.inputs.len()].iter();
-                fields.map(|f| datafusion::arrow::array::new_null_array(f.data_type(), 1)).collect()
+                let columns = fields.map(|f| new_null_array(f.data_type(), 1)).collect();
+                Rows { count: 1, columns }.with_parameters(&self.seen, parameters)
             }
-        };
-        let parameters = parameters.iter().map(|v| v.to_array().ok());
-        let columns: Option<Vec<ArrayRef>> = of_row.into_iter().map(Some).chain(parameters).collect();
-        RecordBatch::try_new_with_options(
-            self.seen.clone(),
-            columns?,
-            &datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(1)),
-        )
-        .ok()
+        }
+    }
+}
+
+/// Columns of the rows that a statement is about.
+pub(super) struct Rows {
+    pub(super) count: usize,
+    pub(super) columns: Vec<ArrayRef>,
+}
+
+impl Rows {
+    /// The columns, then each parameter as often as there are rows; `None` if they are not those of the schema.
+    pub(super) fn with_parameters(
+        &self,
+        seen: &SchemaRef,
+        parameters: &[ScalarValue],
+    ) -> Option<RecordBatch> {
+        let parameters = parameters.iter().map(|v| v.to_array_of_size(self.count).ok());
+        let columns: Option<Vec<ArrayRef>> =
+            self.columns.iter().cloned().map(Some).chain(parameters).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.count));
+        RecordBatch::try_new_with_options(seen.clone(), columns?, &options).ok()
     }
 }
 
 fn evaluated(expression: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Option<ArrayRef> {
     // The general path finds the words for what is wrong.
-    expression.evaluate(batch).ok()?.into_array(1).ok()
+    expression.evaluate(batch).ok()?.into_array(batch.num_rows()).ok()
 }
 
 /// Whether statements on one of these tables mean the same on the other.
@@ -191,7 +217,7 @@ pub(super) async fn planned(
     let (logical, action, skipped) = match &shape.statement {
         Sql::Query(query) => {
             let schema = Arc::new(Schema::empty());
-            (of_query(query.clone()).await?, Action::Select { schema }, 0)
+            (of_query(query.clone()).await?, Action::Select { schema, rest: None }, 0)
         }
         Sql::Update(update) => {
             let mut found = dml::rewrite_update(update)?;
@@ -215,13 +241,29 @@ pub(super) async fn planned(
     if !is_settled(&logical)? {
         return Ok(Planned::Not);
     }
-    let optimized = state.optimize(&logical)?;
-    let Some(parts) = Parts::of(&optimized, table.name()) else { return Ok(Planned::Not) };
+    let optimized = without_common_parts(&state).optimize(&logical)?;
     let action = match action {
-        Action::Select { .. } => Action::Select { schema: Arc::new(optimized.schema().as_arrow().clone()) },
+        Action::Select { .. } => {
+            Action::Select { schema: Arc::new(optimized.schema().as_arrow().clone()), rest: None }
+        }
         other => other,
     };
-    short_plan(&state, table, shape, action, parts, skipped)
+    match (Parts::of(&optimized, table.name()), action) {
+        (Some(parts), action) => short_plan(&state, table, shape, action, parts, skipped),
+        (None, Action::Select { schema, .. }) => {
+            let Some(chain) = Chain::of(&optimized, table.name()) else { return Ok(Planned::Not) };
+            rest_plan(&state, table, shape, &schema, &chain).await
+        }
+        (None, _) => Ok(Planned::Not),
+    }
+}
+
+/// The state without the rule that computes common parts of expressions once: a condition would compare such a part, not a column.
+fn without_common_parts(state: &SessionState) -> SessionState {
+    let rules = state.optimizers().iter().filter(|rule| rule.name() != "common_sub_expression_eliminate");
+    SessionStateBuilder::new_from_existing(state.clone())
+        .with_optimizer_rules(rules.cloned().collect())
+        .build()
 }
 
 /// The plan of a statement whose parameters have these types.
@@ -249,7 +291,9 @@ fn is_settled(plan: &LogicalPlan) -> Result<bool, SqlError> {
             e.apply(|e| {
                 settled &= match e {
                     Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Immutable,
+                    Expr::AggregateFunction(f) => f.func.signature().volatility == Volatility::Immutable,
                     Expr::Column(_)
+                    | Expr::Between(_)
                     | Expr::Literal(..)
                     | Expr::Placeholder(_)
                     | Expr::Alias(_)
@@ -339,6 +383,7 @@ fn composed(outputs: Vec<Expr>, below: &Projection) -> Option<Vec<Expr>> {
     composed.collect()
 }
 
+/// The plan of a statement that computes columns of its rows.
 fn short_plan(
     state: &SessionState,
     table: &Arc<Table>,
@@ -350,102 +395,203 @@ fn short_plan(
     let mut names = Names { table, inputs: Vec::new() };
     let outputs = parts.outputs.into_iter().skip(skipped).map(|e| names.bare(e));
     let Some(outputs) = outputs.collect::<Option<Vec<Expr>>>() else { return Ok(Planned::Not) };
-    let arrow = arrow_schema(table.def());
-    let of_row = names.inputs.iter().map(|&c| arrow.field(usize::from(c)).clone().with_nullable(true));
-    let parameters =
-        shape.types.iter().enumerate().map(|(i, &t)| Field::new(parameter_name(i), arrow_type(t), true));
-    let seen = Arc::new(Schema::new(of_row.chain(parameters).collect::<Vec<_>>()));
-    let df = DFSchema::try_from(seen.as_ref().clone())?;
-    let physical = |e: Expr| state.create_physical_expr(e, &df);
-
-    let mut key: Vec<u16> = Vec::new();
-    let mut wanted = Vec::new();
-    if !matches!(action, Action::Insert { .. }) {
-        let mut conditions: Vec<Expr> = Vec::new();
-        for condition in parts.conditions {
-            if !conditions.contains(&condition) {
-                conditions.push(condition);
+    let conditions = match &action {
+        Action::Insert { .. } => None,
+        _ => match Conditions::of(table, parts.conditions) {
+            Ok(conditions) => Some(conditions),
+            Err(not) => return Ok(not),
+        },
+    };
+    let residual = conditions.iter().flat_map(|c| c.residual.iter().cloned()).map(|e| names.bare(e));
+    let Some(residual) = residual.collect::<Option<Vec<Expr>>>() else { return Ok(Planned::Not) };
+    let made = Expressions::new(state, table, names.inputs, shape)?;
+    let access = match conditions.map(|c| c.found) {
+        None => Access::None,
+        Some(found) => {
+            let residual = residual.into_iter().map(|e| made.physical(e)).collect::<Result<Vec<_>, _>>()?;
+            match made.access(table, found, Few::All(ROWS_MAX), residual)? {
+                Some(access) => access,
+                None => return Ok(Planned::Not),
             }
         }
-        for condition in conditions {
-            let Some((column, value)) = equality(table, &condition) else { return Ok(Planned::ByLiterals) };
-            let t = table.schema().columns[usize::from(column)].data_type;
-            if key.contains(&column) {
-                return Ok(Planned::Not);
-            }
-            key.push(column);
-            let Some(value) = names.bare(value.clone()) else { return Ok(Planned::Not) };
-            wanted.push(match value {
-                Expr::Literal(value, _) => Wanted::Constant(value, t),
-                value => match parameter_of(&value) {
-                    Some(i) => Wanted::Parameter(i, t),
-                    None => Wanted::Expression(physical(value)?, t),
-                },
-            });
-        }
-        if !is_whole_key(table, &key) {
-            return Ok(Planned::Not);
-        }
-    }
+    };
     let outputs = outputs.into_iter().map(|e| {
         if let Some(i) = parameter_of(&e) {
             return Ok(Output::Parameter(i));
         }
         if let Expr::Column(c) = &e
-            && let Some(i) = names.inputs.iter().position(|&n| table.column(&c.name) == Some(n))
+            && let Some(i) = made.inputs.iter().position(|&n| table.column(&c.name) == Some(n))
         {
             return Ok(Output::Input(i));
         }
         let of_row = e.column_refs().iter().any(|c| table.column(&c.name).is_some());
-        Ok(Output::Expression { expression: physical(e)?, of_row })
+        Ok(Output::Expression { expression: made.physical(e)?, of_row })
     });
     let outputs = outputs.collect::<Result<Vec<_>, SqlError>>()?;
-    let (table, inputs) = (Mutex::new(table.clone()), names.inputs);
-    Ok(Planned::Short(Arc::new(ShortPlan { table, action, key, wanted, inputs, outputs, seen })))
+    let (table, Expressions { inputs, seen, .. }) = (Mutex::new(table.clone()), made);
+    Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, inputs, outputs, seen })))
 }
 
-/// Whether these are all columns of a PRIMARY KEY or UNIQUE key, in any order.
-fn is_whole_key(table: &Table, columns: &[u16]) -> bool {
-    let is = |key: &[u16]| {
-        key.len() == columns.len() && !key.is_empty() && key.iter().all(|c| columns.contains(c))
+/// The plan of a SELECT that sorts, counts or sums its rows, or wants the first of them.
+async fn rest_plan(
+    state: &SessionState,
+    table: &Arc<Table>,
+    shape: &Shape,
+    schema: &SchemaRef,
+    chain: &Chain<'_>,
+) -> Result<Planned, SqlError> {
+    let range = match Conditions::of(table, chain.conditions.clone()) {
+        Ok(conditions) => match conditions.found {
+            Found::Range(range) => range,
+            Found::Key(key) => match ChosenRange::of(table, &key) {
+                Some(range) => range,
+                None => return Ok(Planned::Not),
+            },
+        },
+        Err(not) => return Ok(not),
     };
-    let unique = |rule: &Rule| matches!(rule, Rule::Unique { columns } if is(columns));
-    is(&table.def().primary_key)
-        || table.def().constraints.iter().any(|c| unique(&c.rule))
-        || table.indexes().iter().any(|i| i.kind == IndexKind::Btree { unique: true } && is(&i.columns))
+    let few = chain.few(table, &range);
+    if !range.is_narrow() && matches!(few, Few::All(_)) {
+        return Ok(Planned::Not);
+    }
+    let Some(rest) = Rest::of(state, chain, table, &shape.types, &range).await else {
+        return Ok(Planned::Not);
+    };
+    let made = Expressions::new(state, table, rest.inputs.clone(), shape)?;
+    let Some(access) = made.access(table, Found::Range(range), few, Vec::new())? else {
+        return Ok(Planned::Not);
+    };
+    let Expressions { inputs, seen, .. } = made;
+    let action = Action::Select { schema: schema.clone(), rest: Some(rest) };
+    let (table, outputs) = (Mutex::new(table.clone()), Vec::new());
+    Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, inputs, outputs, seen })))
 }
 
-/// `column = value`, or `CAST(column AS a wider type) = value`.
-fn equality<'a>(table: &Table, condition: &'a Expr) -> Option<(u16, &'a Expr)> {
-    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return None };
-    let column = |e: &Expr| {
-        let (e, to) = match e {
-            Expr::Cast(cast) => (cast.expr.as_ref(), Some(cast.field.data_type())),
-            e => (e, None),
+/// What the conditions of a statement say of its rows.
+struct Conditions {
+    found: Found,
+    /// What rows must pass besides.
+    residual: Vec<Expr>,
+}
+
+/// How rows are found.
+enum Found {
+    /// By all columns of a key, each equal to a value.
+    Key(Vec<Comparison>),
+    Range(ChosenRange),
+}
+
+impl Conditions {
+    /// `Err` with what is known of a statement whose rows are not found by a key.
+    fn of(table: &Table, conditions: Vec<Expr>) -> Result<Self, Planned> {
+        let mut all: Vec<Expr> = Vec::new();
+        for condition in conditions.iter().flat_map(expanded) {
+            if !all.contains(&condition) {
+                all.push(condition);
+            }
+        }
+        let compared: Vec<Comparison> = all.iter().filter_map(|c| Comparison::of(table, c)).collect();
+        let is_compared = |c: &Expr| compared.iter().any(|o| o.whole == *c);
+        if !all.iter().all(|c| is_compared(c) || means_the_same(table, c)) {
+            return Err(Planned::ByLiterals);
+        }
+        let columns: Vec<u16> = compared.iter().map(|c| c.column).collect();
+        let by_key = compared.len() == all.len()
+            && compared.iter().all(|c| c.op == Operator::Eq)
+            && is_whole_key(table, &columns);
+        if by_key {
+            return Ok(Self { found: Found::Key(compared), residual: Vec::new() });
+        }
+        // A condition that is no comparison may be one with its literals.
+        let by_literals = compared.len() < all.len();
+        match ChosenRange::of(table, &compared) {
+            Some(range) => {
+                let residual = all.into_iter().filter(|c| !range.has(c)).collect();
+                Ok(Self { found: Found::Range(range), residual })
+            }
+            None if by_literals => Err(Planned::ByLiterals),
+            None => Err(Planned::Not),
+        }
+    }
+}
+
+/// What expressions over the rows and the parameters are made with.
+struct Expressions<'a> {
+    state: &'a SessionState,
+    table: &'a Table,
+    inputs: Vec<u16>,
+    seen: SchemaRef,
+    df: DFSchema,
+}
+
+impl<'a> Expressions<'a> {
+    fn new(
+        state: &'a SessionState,
+        table: &'a Table,
+        inputs: Vec<u16>,
+        shape: &Shape,
+    ) -> Result<Self, SqlError> {
+        let seen = seen(table, &inputs, &shape.types);
+        let df = DFSchema::try_from(seen.as_ref().clone())?;
+        Ok(Self { state, table, inputs, seen, df })
+    }
+
+    fn physical(&self, e: Expr) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
+        Ok(self.state.create_physical_expr(e, &self.df)?)
+    }
+
+    /// The value of a comparison; `None` if it is more than values and parameters.
+    fn wanted(&self, comparison: Comparison) -> Result<Option<Wanted>, SqlError> {
+        let t = self.table.schema().columns[usize::from(comparison.column)].data_type;
+        let mut names = Names { table: self.table, inputs: Vec::new() };
+        let Some(value) = names.bare(comparison.value) else { return Ok(None) };
+        Ok(Some(match value {
+            Expr::Literal(value, _) => Wanted::Constant(value, t),
+            value => match parameter_of(&value) {
+                Some(i) => Wanted::Parameter(i, t),
+                None => Wanted::Expression(self.physical(value)?, t),
+            },
+        }))
+    }
+
+    fn all_wanted(&self, comparisons: Vec<Comparison>) -> Result<Option<Vec<Wanted>>, SqlError> {
+        comparisons.into_iter().map(|c| self.wanted(c)).collect()
+    }
+
+    fn access(
+        &self,
+        table: &Table,
+        found: Found,
+        few: Few,
+        residual: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Option<Access>, SqlError> {
+        let range = match found {
+            Found::Key(comparisons) => {
+                let columns = comparisons.iter().map(|c| c.column).collect();
+                let values = self.all_wanted(comparisons)?;
+                return Ok(values.map(|values| Access::Key { columns, values }));
+            }
+            Found::Range(range) => range,
         };
-        let Expr::Column(c) = e else { return None };
-        let number = table.column(&c.name)?;
-        let from = table.schema().columns[usize::from(number)].data_type;
-        let own = arrow_type(from);
-        widens(from, to.unwrap_or(&own)).then_some((number, from))
-    };
-    let ((number, t), value) = match (column(left), column(right)) {
-        (Some(found), None) => (found, right.as_ref()),
-        (None, Some(found)) => (found, left.as_ref()),
-        _ => return None,
-    };
-    // A quoted literal that is compared with anything but text is typed by what it is compared with.
-    let mut of_text = false;
-    let walked = value.apply(|e| {
-        of_text |= matches!(e, Expr::Placeholder(p) if p.field.as_ref()
-            .is_some_and(|f| *f.data_type() == arrow_type(DataType::Text)));
-        Ok(TreeNodeRecursion::Continue)
-    });
-    let sound = walked.is_ok() && value.column_refs().is_empty() && (t == DataType::Text || !of_text);
-    sound.then_some((number, value))
+        if !range.is_narrow() && matches!(few, Few::All(_)) || !table.has_delta() {
+            return Ok(None);
+        }
+        let ChosenRange { order, equal, low, high } = range;
+        let Some(equal) = self.all_wanted(equal)? else { return Ok(None) };
+        let end = |comparison: Option<Comparison>| match comparison {
+            None => Ok(Some(None)),
+            Some(c) => {
+                let has = matches!(c.op, Operator::GtEq | Operator::LtEq);
+                Ok::<_, SqlError>(self.wanted(c)?.map(|wanted| Some((wanted, has))))
+            }
+        };
+        let (Some(low), Some(high)) = (end(low)?, end(high)?) else { return Ok(None) };
+        let pause = Pause::default();
+        Ok(Some(Access::Range(Box::new(RangeAccess { order, equal, low, high, few, residual, pause }))))
+    }
 }
 
-fn parameter_name(i: usize) -> String {
+pub(super) fn parameter_name(i: usize) -> String {
     format!("__lode_parameter_{}", i + 1)
 }
 

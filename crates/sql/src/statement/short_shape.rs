@@ -36,6 +36,8 @@ const DIGITS_MAX: usize = 38;
 pub(crate) struct Shape {
     /// The table that it reads or changes.
     pub(crate) table: String,
+    /// Columns that its condition compares with values. Empty for INSERT.
+    pub(crate) compared: Vec<String>,
     /// The statement, prepared, with parameters.
     pub(crate) statement: Sql,
     /// The types of its parameters, from `$1` on.
@@ -56,23 +58,24 @@ impl Shape {
 
     /// The shape of a parsed statement, whose literals become parameters. `None` if it cannot be short.
     pub(crate) fn of(parsed: &Parsed) -> Option<Self> {
-        let table = candidate(parsed)?;
+        let Candidate { table, compared } = candidate(parsed)?;
         let prepared = prepared(parsed, prepare).ok()?;
         let mut statement = prepared.clone();
         let mut literals = Literals::default();
         literals.take_from(&mut statement);
         let Literals { types, values } = literals;
         let literal = (!values.is_empty()).then(|| (prepared, OnceLock::new()));
-        Some(Self { key: key(&statement, &types), table, statement, types, values, literal })
+        Some(Self { key: key(&statement, &types), table, compared, statement, types, values, literal })
     }
 
     /// The shape of a statement with parameters of these types.
     pub(crate) fn with_parameters(parsed: &Parsed, types: Vec<LodeType>) -> Option<Self> {
-        let table = candidate(parsed)?;
+        let Candidate { table, compared } = candidate(parsed)?;
         let statement = prepared(parsed, prepare_with_parameters).ok()?;
         Some(Self {
             key: key(&statement, &types),
             table,
+            compared,
             statement,
             types,
             values: Vec::new(),
@@ -86,6 +89,7 @@ impl Shape {
         Some(made.get_or_init(|| {
             Arc::new(Self {
                 table: self.table.clone(),
+                compared: self.compared.clone(),
                 key: key(statement, &[]),
                 statement: statement.clone(),
                 types: Vec::new(),
@@ -118,8 +122,13 @@ fn key(statement: &Sql, types: &[LodeType]) -> String {
     key
 }
 
-/// The table of a statement that may be short.
-fn candidate(parsed: &Parsed) -> Option<String> {
+/// A statement that may be short.
+struct Candidate {
+    table: String,
+    compared: Vec<String>,
+}
+
+fn candidate(parsed: &Parsed) -> Option<Candidate> {
     let Parsed::Statement(sql) = parsed else { return None };
     match sql.as_ref() {
         Sql::Query(query) => of_query(query),
@@ -130,27 +139,34 @@ fn candidate(parsed: &Parsed) -> Option<String> {
     }
 }
 
-fn of_query(query: &Query) -> Option<String> {
-    let plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
+fn of_query(query: &Query) -> Option<Candidate> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [from] = select.from.as_slice() else { return None };
-    (plain && select.into.is_none() && is_by_key(select.selection.as_ref()?)).then(|| of_table(from))?
+    let plain = query.with.is_none() && select.into.is_none();
+    plain.then(|| by_condition(from, select.selection.as_ref()))?
 }
 
-fn of_update(update: &Update) -> Option<String> {
+fn of_update(update: &Update) -> Option<Candidate> {
     let plain = update.from.is_none() && update.limit.is_none();
-    (plain && is_by_key(update.selection.as_ref()?)).then(|| of_table(&update.table))?
+    plain.then(|| by_condition(&update.table, update.selection.as_ref()))?
 }
 
-fn of_delete(delete: &Delete) -> Option<String> {
+fn of_delete(delete: &Delete) -> Option<Candidate> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     let [from] = from.as_slice() else { return None };
     let plain = delete.using.is_none() && delete.limit.is_none();
-    (plain && is_by_key(delete.selection.as_ref()?)).then(|| of_table(from))?
+    plain.then(|| by_condition(from, delete.selection.as_ref()))?
+}
+
+fn by_condition(from: &TableWithJoins, condition: Option<&Expr>) -> Option<Candidate> {
+    let mut compared = Vec::new();
+    let simple = is_simple(condition?, &mut compared) && !compared.is_empty();
+    let table = of_table(from)?;
+    simple.then_some(Candidate { table, compared })
 }
 
 /// Only the clauses that an INSERT of VALUES needs: the planner refuses others, or gives them a meaning.
-fn of_insert(insert: &Insert) -> Option<String> {
+fn of_insert(insert: &Insert) -> Option<Candidate> {
     let source = insert.source.as_ref()?;
     let SetExpr::Values(values) = source.body.as_ref() else { return None };
     let plain_query = source.with.is_none() && source.order_by.is_none() && source.limit_clause.is_none();
@@ -175,7 +191,9 @@ fn of_insert(insert: &Insert) -> Option<String> {
     let TableObject::TableName(name) = &insert.table else { return None };
     let few = (1..=ROWS_MAX).contains(&values.rows.len());
     let cells = values.rows.iter().flat_map(|row| &row.content);
-    (plain && plain_query && few && cells.into_iter().all(is_value)).then(|| table_name(name).ok())?
+    let simple = plain && plain_query && few && cells.into_iter().all(is_value);
+    let table = table_name(name).ok()?;
+    simple.then_some(Candidate { table, compared: Vec::new() })
 }
 
 fn of_table(from: &TableWithJoins) -> Option<String> {
@@ -185,20 +203,47 @@ fn of_table(from: &TableWithJoins) -> Option<String> {
     }
 }
 
-/// Whether a condition is `column = value AND ...`.
-fn is_by_key(condition: &Expr) -> bool {
+/// Whether a condition is `column = value AND column < value AND ...`. `compared` gets the columns by which rows may be found.
+fn is_simple(condition: &Expr, compared: &mut Vec<String>) -> bool {
     match condition {
-        Expr::Nested(inner) => is_by_key(inner),
-        Expr::BinaryOp { left, op: BinaryOperator::And, right } => is_by_key(left) && is_by_key(right),
-        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
-            is_column(left) && is_value(right) || is_value(left) && is_column(right)
+        Expr::Nested(inner) => is_simple(inner, compared),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            is_simple(left, compared) && is_simple(right, compared)
         }
+        Expr::BinaryOp { left, op, right } if is_comparison(op) => {
+            let column = match (column(left), column(right)) {
+                (Some(column), None) if is_value(right) => column,
+                (None, Some(column)) if is_value(left) => column,
+                _ => return false,
+            };
+            compared.extend((*op != BinaryOperator::NotEq).then_some(column));
+            true
+        }
+        Expr::Between { expr, negated: false, low, high } => {
+            compared.extend(column(expr));
+            column(expr).is_some() && is_value(low) && is_value(high)
+        }
+        Expr::IsNull(e) | Expr::IsNotNull(e) => column(e).is_some(),
         _ => false,
     }
 }
 
-fn is_column(e: &Expr) -> bool {
-    matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+/// The name of a column.
+fn column(e: &Expr) -> Option<String> {
+    let name = match e {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(names) => names.last()?,
+        _ => return None,
+    };
+    Some(match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    })
 }
 
 /// Whether an expression is a value by itself.
@@ -255,9 +300,13 @@ impl Literals {
                 self.condition(left);
                 self.condition(right);
             }
-            Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            Expr::BinaryOp { left, op, right } if is_comparison(op) => {
                 self.value(left);
                 self.value(right);
+            }
+            Expr::Between { low, high, .. } => {
+                self.value(low);
+                self.value(high);
             }
             _ => {}
         }
@@ -405,6 +454,17 @@ mod tests {
             "INSERT INTO t VALUES ($1, $2, $3), (DATE '2020-01-01', true, CAST('1e3' AS DOUBLE))\
              |BIGINT|DECIMAL(2,2)|TEXT",
         );
+        check(
+            "SELECT max(a) FROM t WHERE id = 7 AND B >= 'x' AND (2 > c AND d IS NULL) AND t.e BETWEEN 1 AND 2.5 \
+             ORDER BY 1 LIMIT 3",
+            "SELECT max(a) FROM t WHERE id = $1 AND B >= $2 AND ($3 > c AND d IS NULL) AND t.e BETWEEN $4 AND $5 \
+             ORDER BY 1 LIMIT 3|BIGINT|TEXT|BIGINT|BIGINT|DECIMAL(2,1)",
+        );
+        let compared = |sql: &str| shape(sql).unwrap().compared;
+        assert_eq!(
+            compared("DELETE FROM t WHERE T.A = 1 AND b <> 2 AND 3 < \"C\" AND d IS NULL"),
+            ["a", "C"]
+        );
         let shape = shape("SELECT a FROM t WHERE id = '7'").unwrap();
         assert_eq!(shape.with_literals().unwrap().key, "SELECT a FROM t WHERE id = '7'");
         assert_eq!(shape.values, [ScalarValue::Utf8View(Some("7".into()))]);
@@ -415,13 +475,15 @@ mod tests {
         let check = |sql: &str| assert!(shape(sql).is_none(), "{sql}");
         check("SELECT 1");
         check("SELECT * FROM t");
-        check("SELECT * FROM t WHERE a > 1");
         check("SELECT * FROM t WHERE a = 1 OR b = 2");
         check("SELECT * FROM t WHERE a = b");
         check("SELECT * FROM t, u WHERE a = 1");
         check("SELECT * FROM t JOIN u ON true WHERE a = 1");
-        check("SELECT * FROM t WHERE a = 1 ORDER BY b");
-        check("SELECT * FROM t WHERE a = 1 LIMIT 1");
+        check("SELECT * FROM t WHERE a <> 1");
+        check("SELECT * FROM t WHERE a = 1 AND b LIKE 'x%'");
+        check("SELECT * FROM t WHERE a = 1 AND b NOT BETWEEN 1 AND 2");
+        check("SELECT * FROM t WHERE a IS NULL");
+        check("SELECT * FROM t WHERE a = 1 UNION SELECT 1");
         check("SELECT * FROM t WHERE a = (SELECT 1)");
         check("UPDATE t SET a = 1");
         check("UPDATE t SET a = 1 FROM u WHERE a = 1");

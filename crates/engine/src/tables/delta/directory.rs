@@ -314,13 +314,13 @@ impl Directory {
         near.filter(move |page| key < &page.end[..]).map(|page| (page.first, &self.spans[&page.first]))
     }
 
-    /// Pages whose keys are in no tree and that may have rows with keys from `low` on, up to `end`: what their keys begin with at the
-    /// least, which does not fall from page to page, and the page.
+    /// Pages whose keys are in no tree and that may have rows with keys from `low` on, up to `end`: no key of the page is below the
+    /// first bound, which does not fall from page to page, and all are below the second.
     pub(in crate::tables) fn pages_of_range<'a>(
         &'a self,
         low: &'a [u8],
         end: Bound<&'a [u8]>,
-    ) -> impl Iterator<Item = (&'a [u8], RowId, &'a Span)> + 'a {
+    ) -> impl Iterator<Item = ([&'a [u8]; 2], RowId, &'a Span)> + 'a {
         let first = self.by_key.partition_point(|page| &page.greatest[..] <= low);
         let near = self.by_key[first..].iter().take_while(move |page| match end {
             Bound::Excluded(end) => &page.low[..] < end,
@@ -328,7 +328,7 @@ impl Directory {
             Bound::Unbounded => true,
         });
         let near = near.filter(move |page| low < &page.end[..]);
-        near.map(|page| (&page.low[..], page.first, &self.spans[&page.first]))
+        near.map(|page| ([&page.low[..], &page.end[..]], page.first, &self.spans[&page.first]))
     }
 }
 

@@ -187,7 +187,7 @@ fn hidden(mut places: Vec<(Lpid, u32)>) -> HiddenRows {
     hidden
 }
 
-pub use ordered::{RangeEnd, RowOrder, RowRange, RowsInOrder};
+pub use ordered::{Few, RangeEnd, RowOrder, RowRange, RowsInOrder};
 pub(super) use rows::values as values_of_image;
 
 impl Snapshot {

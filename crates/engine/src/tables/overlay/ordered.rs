@@ -6,8 +6,11 @@
 //!   the rows that the transaction changed ──────────┘
 //! ```
 //!
+//! Read backward, it is the greatest key each time.
+//!
 //! Invariant: a row is answered once, and only if its key at the snapshot is in the range. An entry without its row is passed over.
 
+use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::{Bound, Range};
 
@@ -47,6 +50,15 @@ enum Entries {
     Tree(String),
 }
 
+impl RowOrder {
+    /// Whether the order has all rows with values in its first `restricted` columns. A row with a NULL in a key of the definition has no
+    /// entry.
+    pub fn has_all(&self, t: &Table, restricted: usize) -> bool {
+        let rest = self.columns.get(restricted..).unwrap_or_default();
+        self.index.is_some() || rest.iter().all(|&c| !t.schema().columns[usize::from(c)].nullable)
+    }
+}
+
 /// One end of a range: a value of the column behind those that are equal, and whether the range has it.
 pub type RangeEnd = (Value, bool);
 
@@ -61,8 +73,8 @@ pub struct RowRange {
 
 impl RowRange {
     /// The range of rows with these values in the leading columns of an order, and values within the ends in the next one. NULL is
-    /// within no ends. `None` if a value is NULL, does not fit its column, or is too long, and for REAL and DOUBLE, whose equal values
-    /// differ in their bits.
+    /// within no ends. `None` if a value is NULL, does not fit its column, or is too long, for REAL and DOUBLE, whose equal values differ
+    /// in their bits, and if the order does not have all rows of the range ([`RowOrder::has_all`]).
     pub fn new(
         t: &Table,
         order: &RowOrder,
@@ -76,6 +88,9 @@ impl RowRange {
             data_type if v.is_null() || !v.fits(data_type) => None,
             data_type => key_of_values([data_type], std::slice::from_ref(v)),
         };
+        if !order.has_all(t, equal.len() + usize::from(low.is_some() || high.is_some())) {
+            return None;
+        }
         let mut prefix = Vec::new();
         for (i, v) in equal.iter().enumerate() {
             prefix.extend(bytes(i, v)?);
@@ -133,6 +148,17 @@ impl RowRange {
     }
 }
 
+/// Which rows of a range are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Few {
+    /// All, if they are at most so many.
+    All(usize),
+    /// So many from the least key on.
+    First(usize),
+    /// So many from the greatest key on.
+    Last(usize),
+}
+
 /// Rows of a range, in the order of their keys.
 #[derive(Debug, Default)]
 pub struct RowsInOrder {
@@ -148,10 +174,7 @@ impl Table {
         if !self.has_delta() {
             return Vec::new();
         }
-        // A row with a NULL in a key has no entry.
-        let has_all = |key: &[u16]| key.iter().all(|&c| !self.schema().columns[usize::from(c)].nullable);
-        let keys = self.def().keys().enumerate().filter(|(_, (_, key))| has_all(key));
-        let keys = keys.map(|(n, (_, columns))| RowOrder {
+        let keys = self.def().keys().enumerate().map(|(n, (_, columns))| RowOrder {
             columns: columns.into(),
             index: None,
             source: Entries::Key(n),
@@ -167,8 +190,8 @@ impl Table {
 }
 
 impl Snapshot {
-    /// The rows of a range, as the reading transaction sees them, with their values in `wanted`: all of them if there are at most
-    /// `most`; with `first`, the first `most` of them. `None` if there are more, or if it takes too much to find out.
+    /// Rows of a range, as the reading transaction sees them, with their values in `wanted`. `None` if there are more than
+    /// [`Few::All`] allows, or if it takes too much to find them.
     ///
     /// # Errors
     /// When the drive fails.
@@ -178,8 +201,7 @@ impl Snapshot {
         order: &RowOrder,
         range: &RowRange,
         wanted: &[u16],
-        most: usize,
-        first: bool,
+        few: Few,
     ) -> Result<Option<RowsInOrder>, EngineError> {
         if self.own().is_some_and(|own| own.changes_pages(t)) {
             return Ok(None);
@@ -191,7 +213,7 @@ impl Snapshot {
                 None => return Ok(None),
             },
         };
-        let found = self.find_in_order(t, order, tree.as_ref(), range, wanted, most, first);
+        let found = self.find_in_order(t, order, tree.as_ref(), range, wanted, few);
         // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
         if tree.is_some_and(|tree| self.is_dropped(&tree)) {
             return Ok(None);
@@ -210,15 +232,19 @@ impl Snapshot {
         tree: Option<&Tree>,
         range: &RowRange,
         wanted: &[u16],
-        most: usize,
-        first: bool,
+        few: Few,
     ) -> Result<Option<RowsInOrder>, EngineError> {
         if range.is_empty() {
             return Ok(Some(RowsInOrder::default()));
         }
         let own = self.own_rows(t).map(|own| &own.rows);
         let directory = self.directory(t)?;
-        let mut merge = Merge::new(self, t, order, tree, range, own, &directory)?;
+        let (most, all) = match few {
+            Few::All(most) => (most, true),
+            Few::First(most) | Few::Last(most) => (most, false),
+        };
+        let backward = matches!(few, Few::Last(_));
+        let mut merge = Merge::new(self, t, order, tree, range, backward, own, &directory)?;
         let types: Vec<DataType> = t.types();
         let key_types: Vec<DataType> = order.columns.iter().map(|&c| types[usize::from(c)]).collect();
         let read: Vec<u16> = order.columns.iter().chain(wanted).copied().collect();
@@ -226,7 +252,7 @@ impl Snapshot {
             RowReader { snapshot: self, t, tree: self.rows_tree(t), directory: &directory, page: None };
         let (mut found, mut last) = (RowsInOrder::default(), None);
         for _ in 0..EXAMINED_MAX {
-            if first && found.rows.len() == most {
+            if !all && found.rows.len() == most {
                 return Ok(Some(found));
             }
             let Some((key, id)) = merge.next()? else { return Ok(Some(found)) };
@@ -297,16 +323,38 @@ impl RowReader<'_> {
 /// A key, and the row that may have it.
 type Candidate = (Vec<u8>, RowId);
 
-/// Candidates of all sources, the least first.
+/// A candidate of a source with this number. The greatest is the next one.
+#[derive(PartialEq, Eq)]
+struct Ahead {
+    candidate: Candidate,
+    source: usize,
+    backward: bool,
+}
+
+impl Ord for Ahead {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let forward = (&self.candidate, self.source).cmp(&(&other.candidate, other.source));
+        if self.backward { forward } else { forward.reverse() }
+    }
+}
+
+impl PartialOrd for Ahead {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Candidates of all sources, the least first, or the greatest.
 struct Merge<'a> {
     snapshot: &'a Snapshot,
     columns: &'a [u16],
     range: &'a RowRange,
+    backward: bool,
     sources: Vec<Source>,
-    /// The next candidate of each source that has one, and the number of the source.
-    ahead: BinaryHeap<std::cmp::Reverse<(Candidate, usize)>>,
-    /// Pages that were not opened yet, by what their keys begin with at the least.
-    pages: VecDeque<(&'a [u8], RowId, &'a Span)>,
+    /// The next candidate of each source that has one.
+    ahead: BinaryHeap<Ahead>,
+    /// Pages that were not opened yet, with the bounds of their keys.
+    pages: VecDeque<([&'a [u8]; 2], RowId, &'a Span)>,
 }
 
 enum Source {
@@ -331,6 +379,7 @@ impl<'a> Merge<'a> {
         order: &'a RowOrder,
         tree: Option<&Tree>,
         range: &'a RowRange,
+        backward: bool,
         own: Option<&OwnRows>,
         directory: &'a Directory,
     ) -> Result<Self, EngineError> {
@@ -344,10 +393,14 @@ impl<'a> Merge<'a> {
             }
             Entries::Tree(_) => Vec::new(),
         };
+        if backward {
+            pages.make_contiguous().sort_unstable_by(|a, b| b.0[1].cmp(a.0[1]));
+        }
         let mut merge = Self {
             snapshot,
             columns: &order.columns,
             range,
+            backward,
             sources: Vec::new(),
             ahead: BinaryHeap::new(),
             pages,
@@ -360,30 +413,42 @@ impl<'a> Merge<'a> {
                 _ => prefix_end(&prefix),
             };
             let end = end.as_ref().map(|e| &e[..]);
-            let cursor = snapshot.range(tree, Bound::Included(&low), end)?;
+            let cursor = match backward {
+                false => snapshot.range(tree, Bound::Included(&low), end)?,
+                true => snapshot.range_back(tree, Bound::Included(&low), end)?,
+            };
             merge.add(Source::Entries(Box::new(cursor), prefix.len()))?;
         }
         if let Some(own) = own {
-            let mut list = own.in_range(&t.types(), &order.columns, &range.low, range.end())?;
-            list.sort_unstable();
-            list.dedup();
-            merge.add(Source::List(list.into_iter()))?;
+            let list = own.in_range(&t.types(), &order.columns, &range.low, range.end())?;
+            merge.add_list(list)?;
         }
         Ok(merge)
     }
 
     fn next(&mut self) -> Result<Option<Candidate>, EngineError> {
         // A page is opened once its keys may be the next.
-        while let Some((low, first, span)) = self.pages.front().copied()
-            && self.ahead.peek().is_none_or(|least| low <= &least.0.0.0[..])
+        while let Some(([low, end], first, span)) = self.pages.front().copied()
+            && self.ahead.peek().is_none_or(|next| match self.backward {
+                false => low <= &next.candidate.0[..],
+                true => end > &next.candidate.0[..],
+            })
         {
             self.pages.pop_front();
-            let opened = self.open(first, span)?;
-            self.add(opened)?;
+            self.open(first, span)?;
         }
-        let Some(std::cmp::Reverse((least, source))) = self.ahead.pop() else { return Ok(None) };
-        self.advance(source)?;
-        Ok(Some(least))
+        let Some(next) = self.ahead.pop() else { return Ok(None) };
+        self.advance(next.source)?;
+        Ok(Some(next.candidate))
+    }
+
+    fn add_list(&mut self, mut list: Vec<Candidate>) -> Result<(), EngineError> {
+        list.sort_unstable();
+        list.dedup();
+        if self.backward {
+            list.reverse();
+        }
+        self.add(Source::List(list.into_iter()))
     }
 
     fn add(&mut self, source: Source) -> Result<(), EngineError> {
@@ -401,15 +466,16 @@ impl<'a> Merge<'a> {
                     break Some((key.to_vec(), id));
                 }
             },
-            Source::Page(page) => page.next(self.range),
+            Source::Page(page) => page.next(self.backward),
             Source::List(list) => list.next(),
         };
-        self.ahead.extend(next.map(|candidate| std::cmp::Reverse((candidate, source))));
+        let backward = self.backward;
+        self.ahead.extend(next.map(|candidate| Ahead { candidate, source, backward }));
         Ok(())
     }
 
-    /// The rows of a page within the range.
-    fn open(&self, first: RowId, span: &Span) -> Result<Source, EngineError> {
+    /// Adds the rows of a page within the range.
+    fn open(&mut self, first: RowId, span: &Span) -> Result<(), EngineError> {
         let read = columns(self.snapshot.view(), self.snapshot.tables_state(), span.lpid, self.columns)?;
         let rows = (span.rows as usize).min(read.rows);
         let is_float = |c: &Column| matches!(c.data_type(), DataType::Real | DataType::Double);
@@ -432,22 +498,19 @@ impl<'a> Merge<'a> {
         page.rows.start = from;
         page.rows.end = page.partition_point(|p, row| self.range.is_above(&p.key(row, sorted_by)));
         if sorted == Sorted::ByKey {
-            return Ok(Source::Page(Box::new(page)));
+            return self.add(Source::Page(Box::new(page)));
         }
         let mut list: Vec<Candidate> = page.rows.clone().map(|row| page.candidate(row)).collect();
         list.retain(|(key, _)| self.range.holds(key));
-        list.sort_unstable();
-        Ok(Source::List(list.into_iter()))
+        self.add_list(list)
     }
 }
 
 impl SortedRows {
-    fn next(&mut self, range: &RowRange) -> Option<Candidate> {
-        self.rows.by_ref().find_map(|row| {
-            let columns = &self.columns;
-            let key = key_of_row(columns, row);
-            range.holds(&key).then(|| (key, self.span.id(self.first, row as u32)))
-        })
+    /// All of its rows are within the range.
+    fn next(&mut self, backward: bool) -> Option<Candidate> {
+        let row = if backward { self.rows.next_back() } else { self.rows.next() };
+        row.map(|row| self.candidate(row))
     }
 
     fn candidate(&self, row: usize) -> Candidate {
