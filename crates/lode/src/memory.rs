@@ -3,12 +3,13 @@
 //! ```text
 //!   Trees: limit - 64 MB, or a quarter where that is less:
 //!   | pages of trees 1/2 | tables 1/8 | mapping 1/16 | index, tags, recent keys 1/32 each | inlined, long buffers 1/64 each | free |
-//!   Queries: | queries 1/2 | pages of trees 1/16, at most 128 MB | tables: the rest |
+//!   Queries: | queries 1/2 | pages of trees, mapping, index 1/16 each | tags, recent keys 1/32 each | inlined 1/64 | tables: the rest |
 //! ```
 //!
 //! The part that is set aside and the free part cover all memory without a budget: transactions under way, the short
 //! buffers that each thread keeps, batches under way, and partly filled pages of the allocator. Some shares have a
-//! maximum, because more memory would not help there.
+//! maximum, because more memory would not help there. Queries borrow from tables, and so do the columns that are kept of
+//! deltas. Large changes and checks of keys hold at most 1/32 and 1/16, for as long as they run.
 
 use lode_base::page_buf;
 use lode_engine::DatabaseOptions;
@@ -23,7 +24,7 @@ pub enum Division {
     /// Transactions over keys and values.
     #[default]
     Trees,
-    /// SQL: operators of queries, column pages, and some pages of B+-tree indexes. The drive's caches are additional.
+    /// SQL: operators of queries, column pages, and some pages of trees.
     Queries,
 }
 
@@ -56,18 +57,29 @@ impl Memory {
     }
 
     fn for_queries(limit_bytes: u64) -> Self {
-        let half = usize::try_from(limit_bytes / 2).unwrap_or(usize::MAX);
-        let frame_bytes = (half / 8).min(128 << 20);
-        Self {
+        let part = |n: u64| usize::try_from(limit_bytes / n).unwrap_or(usize::MAX);
+        let (database, drive) = (DatabaseOptions::default(), DriveOptions::default());
+        let mut memory = Self {
             database: DatabaseOptions {
-                pool_bytes: half - frame_bytes,
-                frame_bytes,
-                ..DatabaseOptions::default()
+                pool_bytes: 0,
+                frame_bytes: part(16).min(128 << 20),
+                recent_bytes: database.recent_bytes.min(part(32)),
+                change_bytes: database.change_bytes.min(part(32)),
+                key_check_bytes: database.key_check_bytes.min(part(16)),
+                ..database
             },
-            drive: DriveOptions::default(),
+            drive: DriveOptions {
+                map_cache_bytes: drive.map_cache_bytes.min(part(16)),
+                index_cache_bytes: drive.index_cache_bytes.min(part(16)),
+                tag_cache_bytes: drive.tag_cache_bytes.min(part(32)),
+                inline_buffer_bytes: drive.inline_buffer_bytes.min(part(64)),
+                ..drive
+            },
             spare_bytes: None,
-            query_bytes: half,
-        }
+            query_bytes: part(2),
+        };
+        memory.database.pool_bytes = part(2) - memory.budget_bytes();
+        memory
     }
 
     /// Divides a limit for [`Division::Trees`].
@@ -121,6 +133,9 @@ mod tests {
             let budget = Memory::within(limit).budget_bytes() as u64;
             assert!(budget <= limit / 5 * 4, "{budget} of {limit}");
             assert!(budget >= limit / 2, "{budget} of {limit}");
+            let queries = Memory::divided(limit, Division::Queries);
+            assert!(queries.budget_bytes() as u64 + queries.query_bytes as u64 <= limit, "{queries:?}");
+            assert!(queries.database.pool_bytes as u64 >= limit / 8, "{queries:?}");
         }
     }
 }

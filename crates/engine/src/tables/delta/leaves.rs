@@ -4,9 +4,12 @@
 //!   leaf | leaf | leaf | ...     as columns, each until a commit writes the leaf again
 //!   └── group ──┘                about 2,000 rows: what the host evaluates at a time, until one of its leaves changes
 //! ```
+//!
+//! The buffer pool lends the memory. What it cannot spare is not kept.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Weak};
 
 use lode_base::Lpid;
 use lode_page::{Column, DataType, ops};
@@ -14,10 +17,13 @@ use parking_lot::Mutex;
 
 use super::chunk::{Chunk, RowsOf};
 use crate::EngineError;
+use crate::storage::Storage;
 use crate::tables::planted::{self, Planted};
 
 /// Bytes of leaves and of groups that a table keeps.
 const KEPT_BYTES_MAX: usize = 64 << 20;
+/// The least that is borrowed at a time.
+const BORROWED_BYTES_MIN: usize = 1 << 20;
 /// Rows of a group, about.
 const GROUP_ROWS: usize = 2048;
 
@@ -25,21 +31,57 @@ const GROUP_ROWS: usize = 2048;
 pub(in crate::tables) type LeafVersion = (Lpid, u64);
 
 /// What is kept of a delta.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(in crate::tables) struct Leaves(Mutex<Kept>);
 
-#[derive(Debug, Default)]
+impl fmt::Debug for Leaves {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Leaves({} bytes)", self.0.lock().bytes)
+    }
+}
+
+#[derive(Default)]
 struct Kept {
     leaves: BTreeMap<Lpid, (u64, Arc<Chunk>)>,
     /// By the first leaf.
     groups: BTreeMap<Lpid, (Vec<LeafVersion>, Arc<Chunk>)>,
     bytes: usize,
+    borrowed: Borrowed,
+}
+
+/// Bytes of the buffer pool's limit.
+#[derive(Default)]
+struct Borrowed {
+    /// A table that somebody still has does not keep a drive open.
+    of: Weak<Storage>,
+    bytes: usize,
+}
+
+impl Borrowed {
+    /// Sees to it that at least so many bytes are borrowed; false if the pool cannot spare them.
+    fn reach(&mut self, bytes: usize, storage: &Arc<Storage>) -> bool {
+        let Some(short) = bytes.checked_sub(self.bytes).filter(|&short| short > 0) else { return true };
+        let lent =
+            [short.max(BORROWED_BYTES_MIN), short].into_iter().find(|&bytes| storage.pool().lend(bytes));
+        self.bytes += lent.unwrap_or(0);
+        self.of = Arc::downgrade(storage);
+        lent.is_some()
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Some(storage) = self.of.upgrade().filter(|_| self.bytes > 0) {
+            storage.pool().take_back(self.bytes);
+        }
+    }
 }
 
 impl Leaves {
     /// The leaf as columns; `make` makes them if they are not kept.
     pub(in crate::tables) fn leaf(
         &self,
+        storage: &Arc<Storage>,
         (lpid, csn): LeafVersion,
         index_columns: &[u16],
         make: impl FnOnce() -> Result<Chunk, EngineError>,
@@ -58,7 +100,7 @@ impl Leaves {
             if let Some((_, old)) = kept.leaves.insert(lpid, (csn, chunk.clone())) {
                 kept.bytes -= old.bytes;
             }
-            kept.limit();
+            kept.limit(storage);
         }
         Ok(chunk)
     }
@@ -66,6 +108,7 @@ impl Leaves {
     /// The leaves in groups. All rows of a group are of one page of the delta.
     pub(in crate::tables) fn grouped(
         &self,
+        storage: &Arc<Storage>,
         t: &RowsOf<'_>,
         leaves: Vec<(LeafVersion, Arc<Chunk>)>,
     ) -> Result<Vec<Arc<Chunk>>, EngineError> {
@@ -82,13 +125,14 @@ impl Leaves {
             }
             let (group, others) = rest.split_at(count);
             rest = others;
-            groups.push(self.group(t, *first, group)?);
+            groups.push(self.group(storage, t, *first, group)?);
         }
         Ok(groups)
     }
 
     fn group(
         &self,
+        storage: &Arc<Storage>,
         t: &RowsOf<'_>,
         first: Lpid,
         leaves: &[(LeafVersion, Arc<Chunk>)],
@@ -119,15 +163,41 @@ impl Leaves {
         if let Some((_, old)) = kept.groups.insert(first, (versions, chunk.clone())) {
             kept.bytes -= old.bytes;
         }
-        kept.limit();
+        kept.limit(storage);
         Ok(chunk)
     }
 }
 
 impl Kept {
-    fn limit(&mut self) {
-        if self.bytes > KEPT_BYTES_MAX {
+    fn limit(&mut self, storage: &Arc<Storage>) {
+        if self.bytes > KEPT_BYTES_MAX || !self.borrowed.reach(self.bytes, storage) {
             *self = Self::default();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use lode_firmware::Drive;
+
+    #[test]
+    fn what_is_kept_counts_in_the_limit_of_the_pool_until_it_is_dropped() {
+        let storage = Arc::new(Storage::new(Arc::new(Drive::in_memory(256 << 20)), None, 16 << 20));
+        let limit = || storage.pool().stats().limit_bytes;
+        let mut kept = Kept { bytes: 3 << 20, ..Kept::default() };
+        kept.limit(&storage);
+        assert_eq!((kept.bytes, limit()), (3 << 20, 13 << 20));
+        kept.bytes += 100;
+        kept.limit(&storage);
+        assert_eq!(limit(), 12 << 20, "some at a time");
+        kept.bytes = 15 << 20;
+        kept.limit(&storage);
+        assert_eq!((kept.bytes, limit()), (0, 16 << 20), "more than the pool can spare is not kept");
+        kept.bytes = 1 << 20;
+        kept.limit(&storage);
+        drop(kept);
+        assert_eq!(limit(), 16 << 20);
     }
 }

@@ -86,6 +86,7 @@ impl Overlay {
         let rule = t.index_rule()?;
         let of = t.rows_of(&rule);
         let kept = &t.delta().expect("the table has a delta").leaves;
+        let storage = snapshot.view().storage();
         let mut leaves: Vec<(LeafVersion, Arc<Chunk>)> = Vec::new();
         let (low, high) = delta_range();
         snapshot.each_leaf(&tree, Bound::Included(&low), Bound::Excluded(&high), |leaf, entries| {
@@ -96,7 +97,7 @@ impl Overlay {
             let page_of = |at: usize| id_of_entry(leaf, at).map(|id| id.place(t.id()).0);
             if page_of(entries.start) == page_of(entries.end - 1) {
                 let make = || Chunk::of_leaf(snapshot, &of, leaf, entries);
-                let chunk = kept.leaf(version, &index_columns, make)?;
+                let chunk = kept.leaf(storage, version, &index_columns, make)?;
                 planted::unless(Planted::LeafLeftOut, || leaves.push((version, chunk)));
                 return Ok(());
             }
@@ -110,7 +111,7 @@ impl Overlay {
             }
             Ok(())
         })?;
-        let groups = kept.grouped(&of, leaves)?;
+        let groups = kept.grouped(storage, &of, leaves)?;
         let places = groups.iter().map(|c| c.places(&directory));
         let places = places.flat_map(|p| p.to_vec()).collect();
         let hidden = planted::instead(Planted::HiddenForgotten, || hidden(places), HiddenRows::default);
