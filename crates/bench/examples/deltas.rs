@@ -7,7 +7,7 @@
 //!
 //! The updates leave the answers as they are, so all variants must answer the same.
 //!
-//! `cargo run --release -p lode-bench --example deltas -- [SCALE [ROUNDS]]`
+//! `cargo run --release --workspace --example deltas -- [SCALE [ROUNDS]]`
 
 use std::error::Error;
 use std::ops::ControlFlow;

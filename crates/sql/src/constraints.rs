@@ -16,6 +16,7 @@ use lode_engine::{Constraint, OnDelete, Rule, Snapshot, TableDef};
 use crate::SqlError;
 use crate::ddl::plain_column;
 use crate::dml::find_table;
+use crate::names::quoted;
 use crate::statement::{fold, table_name};
 
 /// A constraint as it was declared.
@@ -174,9 +175,8 @@ fn numbers(def: &TableDef, names: &[String]) -> Result<Vec<u16>, SqlError> {
 
 /// The constraint as CREATE TABLE writes it; `parent_column` names the columns of other tables.
 pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> String {
-    let quote = |name: &str| Ident::with_quote('"', name).to_string();
     let list = |def: &TableDef, columns: &[u16]| -> String {
-        let names = columns.iter().map(|&c| quote(&def.columns[usize::from(c)].name));
+        let names = columns.iter().map(|&c| quoted(&def.columns[usize::from(c)].name));
         names.collect::<Vec<_>>().join(", ")
     };
     let rule = match &c.rule {
@@ -190,8 +190,8 @@ pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> Strin
                 OnDelete::Cascade => " ON DELETE CASCADE",
                 OnDelete::SetNull => " ON DELETE SET NULL",
             };
-            format!("FOREIGN KEY ({}) REFERENCES {} ({names}){on_delete}", list(def, columns), quote(parent))
+            format!("FOREIGN KEY ({}) REFERENCES {} ({names}){on_delete}", list(def, columns), quoted(parent))
         }
     };
-    format!("CONSTRAINT {} {rule}", quote(&c.name))
+    format!("CONSTRAINT {} {rule}", quoted(&c.name))
 }

@@ -18,7 +18,7 @@ use lode_page::{ColumnType, EncodingChoice};
 use crate::constraints::{self, Declared};
 use crate::dml::{Checks, column_numbers, find_table, load};
 use crate::error::state as sqlstate;
-use crate::names::RESERVED_PREFIX;
+use crate::names::{RESERVED_PREFIX, quoted};
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, table_name};
 use crate::threads::blocking;
@@ -450,7 +450,6 @@ fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
 
 /// The CREATE TABLE statement that makes `def`.
 pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
-    let quote = |name: &str| Ident::with_quote('"', name).to_string();
     let list = |columns: &[u16]| -> Vec<&str> {
         columns.iter().map(|&c| def.columns[usize::from(c)].name.as_str()).collect()
     };
@@ -458,11 +457,11 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         .columns
         .iter()
         .map(|c| {
-            format!("  {} {}{}", quote(&c.name), c.declared, if c.ty.nullable { "" } else { " NOT NULL" })
+            format!("  {} {}{}", quoted(&c.name), c.declared, if c.ty.nullable { "" } else { " NOT NULL" })
         })
         .collect();
     if !def.primary_key.is_empty() {
-        let key: Vec<String> = list(&def.primary_key).into_iter().map(quote).collect();
+        let key: Vec<String> = list(&def.primary_key).into_iter().map(quoted).collect();
         lines.push(format!("  PRIMARY KEY ({})", key.join(", ")));
     }
     lines.extend(def.constraints.iter().map(|c| format!("  {}", constraints::text(def, c, snapshot))));

@@ -1,5 +1,7 @@
 //! Lode's own names: of the catalog and the schema, and those that users may not use.
 
+use datafusion::sql::sqlparser::ast::Ident;
+
 /// The one catalog.
 pub(crate) const CATALOG: &str = "lode";
 /// The one schema of tables.
@@ -8,3 +10,8 @@ pub(crate) const SCHEMA: &str = "public";
 pub(crate) const TARGET: &str = "__lode_target";
 /// Names that begin with this are Lode's own.
 pub(crate) const RESERVED_PREFIX: &str = "__lode_";
+
+/// A name as a statement has it, in quotes.
+pub(crate) fn quoted(name: &str) -> String {
+    Ident::with_quote('"', name).to_string()
+}

@@ -5,20 +5,18 @@
 //!   memory, and the engine writes pages of them.
 //! - `ANALYZE [t]` collects the statistics of all tables, or of one. Queries do that too, once for each version of a table.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::sql::parser::DFParser;
-use datafusion::sql::sqlparser::ast::{Analyze, Ident, ObjectName, VacuumStatement};
+use datafusion::sql::sqlparser::ast::{Analyze, ObjectName, VacuumStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use futures::StreamExt;
 use lode_engine::{EngineError, Snapshot, Table, TableDef};
 use lode_page::Column;
-use tokio::sync::mpsc;
 
-use crate::dml::{cast_to, column_of, find_table};
+use crate::dml::{cast_to, column_of, feed, find_table};
 use crate::error::state as sqlstate;
+use crate::names::quoted;
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, table_name};
 use crate::threads::blocking;
@@ -27,8 +25,6 @@ use crate::{Session, SqlError};
 
 /// A rewrite begins this often if others change the table meanwhile, the last time alone.
 const RUNS_MAX: u32 = 4;
-/// Batches that wait for the thread that writes pages.
-const WAITING_BATCHES: usize = 2;
 
 /// `VACUUM [FULL] [t]`.
 pub(crate) async fn vacuum(session: &Session, v: &VacuumStatement) -> Result<StatementResult, SqlError> {
@@ -103,40 +99,8 @@ async fn rewrite_once(session: &Session, name: &str, alone: bool) -> Result<(), 
     let mut statements = DFParser::parse_sql_with_dialect(&query, &PostgreSqlDialect {})?;
     let query = statements.pop_front().expect("the text is one statement");
     let (_, rows) = start(&state, &plan(&state, query).await?).await?;
-    let (sender, mut receiver) = mpsc::channel::<Vec<Column>>(WAITING_BATCHES);
-    let writer = tokio::spawn(blocking(move || {
-        while let Some(columns) = receiver.blocking_recv() {
-            rewrite.push(columns)?;
-        }
-        Ok(rewrite)
-    }));
-    let mut rows = pin!(rows);
-    let mut failure = None;
-    while let Some(batch) = rows.next().await {
-        let columns = batch.map_err(SqlError::from).and_then(|b| columns_of(table.def(), &b));
-        match columns {
-            // The writer ends early only with an error of its own, which is returned below.
-            Ok(columns) => {
-                if sender.send(columns).await.is_err() {
-                    break;
-                }
-            }
-            Err(e) => {
-                failure = Some(e);
-                break;
-            }
-        }
-    }
-    drop(sender);
-    let written = match writer.await {
-        Ok(written) => written,
-        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-        Err(_) => Err(SqlError::shutting_down()),
-    };
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
-    let rewrite = written?;
+    let columns = |batch: &RecordBatch| columns_of(table.def(), batch);
+    let rewrite = feed(rows, columns, rewrite, |rewrite, columns| Ok(rewrite.push(columns)?)).await?;
     blocking(move || {
         rewrite.finish()?;
         Ok(())
@@ -148,10 +112,6 @@ async fn rewrite_once(session: &Session, name: &str, alone: bool) -> Result<(), 
 fn columns_of(def: &TableDef, batch: &RecordBatch) -> Result<Vec<Column>, SqlError> {
     let columns = (0u16..).zip(batch.columns());
     columns.map(|(i, array)| column_of(def, i, &cast_to(def, i, array)?)).collect()
-}
-
-fn quoted(name: &str) -> String {
-    Ident::with_quote('"', name).to_string()
 }
 
 /// `ANALYZE [t]`.

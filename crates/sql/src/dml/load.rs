@@ -54,7 +54,7 @@ impl Session {
 
 /// Loads `batches` within `work`, which the caller finishes.
 pub(crate) async fn load<S>(
-    mut work: StatementTxn,
+    work: StatementTxn,
     table: Arc<TableDef>,
     checks: Checks,
     batches: S,
@@ -62,46 +62,63 @@ pub(crate) async fn load<S>(
 where
     S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
 {
-    let (sender, mut receiver) = mpsc::channel::<Vec<Column>>(WAITING_BATCHES);
     let name = table.name.clone();
-    let worker = tokio::spawn(blocking(move || {
-        let mut rows = 0;
+    let put = move |(work, rows): &mut (StatementTxn, u64), columns| {
+        *rows += work.txn.load(&name, columns)?;
+        Ok(())
+    };
+    feed(batches, |batch| conform(batch, &table, &checks), (work, 0), put).await
+}
+
+/// Puts the columns of each batch that has rows into `sink`, on another thread, while the next batch is made. Answers the sink.
+///
+/// # Errors
+/// Those of the batches, of `columns_of` and of `put`, the first one before all others.
+pub(crate) async fn feed<S, T>(
+    batches: S,
+    columns_of: impl Fn(&RecordBatch) -> Result<Vec<Column>, SqlError>,
+    mut sink: T,
+    mut put: impl FnMut(&mut T, Vec<Column>) -> Result<(), SqlError> + Send + 'static,
+) -> Result<T, SqlError>
+where
+    S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
+    T: Send + 'static,
+{
+    let (sender, mut receiver) = mpsc::channel::<Vec<Column>>(WAITING_BATCHES);
+    let writer = tokio::spawn(blocking(move || {
         while let Some(columns) = receiver.blocking_recv() {
-            rows += work.txn.load(&name, columns)?;
+            put(&mut sink, columns)?;
         }
-        Ok((work, rows))
+        Ok(sink)
     }));
     let mut batches = pin!(batches);
     let mut failure = None;
     while let Some(batch) = batches.next().await {
-        match batch {
-            Ok(batch) if batch.num_rows() == 0 => {}
-            Ok(batch) => match conform(&batch, &table, &checks) {
-                // The worker ends early only with an error of its own, which is returned below.
-                Ok(columns) => {
-                    if sender.send(columns).await.is_err() {
-                        break;
-                    }
-                }
-                Err(e) => {
-                    failure = Some(e);
+        let columns = match batch.map_err(SqlError::from) {
+            Ok(batch) if batch.num_rows() == 0 => continue,
+            batch => batch.and_then(|batch| columns_of(&batch)),
+        };
+        match columns {
+            // The writer ends early only with an error of its own, which is returned below.
+            Ok(columns) => {
+                if sender.send(columns).await.is_err() {
                     break;
                 }
-            },
+            }
             Err(e) => {
-                failure = Some(SqlError::from(e));
+                failure = Some(e);
                 break;
             }
         }
     }
     drop(sender);
-    let loaded = match worker.await {
-        Ok(loaded) => loaded,
+    let written = match writer.await {
+        Ok(written) => written,
         Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
         Err(_) => Err(SqlError::shutting_down()),
     };
     match failure {
-        None => loaded,
+        None => written,
         Some(failure) => Err(failure),
     }
 }

@@ -32,7 +32,7 @@ use lode_engine::{EngineError, RowAddress, Snapshot, Table};
 pub(crate) use cascade::is_referenced;
 pub(crate) use checks::Checks;
 pub(crate) use insert::{check_insert, insert};
-pub(crate) use load::{Unfit, cast_to, column_of, load, to_array};
+pub(crate) use load::{Unfit, cast_to, column_of, feed, load, to_array};
 use parts::{ChangedRows, Parts};
 pub(crate) use rewrite::{delete as rewrite_delete, empty_select, update as rewrite_update};
 pub(crate) use values::ValuesQuery;

@@ -35,7 +35,8 @@ enum Comparable {
 /// `b = 'a'` for a contradiction, and `5 > b` for no stricter than `b <= 5`.
 pub(super) fn column_first(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return Ok(Transformed::no(expr)) };
-    let swapped = op.swap().filter(|_| is_comparison(op) && !left.any_column_refs() && right.any_column_refs());
+    let swapped =
+        op.swap().filter(|_| is_comparison(op) && !left.any_column_refs() && right.any_column_refs());
     Ok(match swapped {
         Some(op) => Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: right, op, right: left })),
         None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
