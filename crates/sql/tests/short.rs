@@ -321,6 +321,79 @@ async fn the_few_rows_of_a_range_are_changed_the_short_way() {
     }
 }
 
+const JOINED: &str = "
+CREATE TABLE people (id BIGINT PRIMARY KEY, name TEXT UNIQUE, boss INT);
+CREATE TABLE tags (post BIGINT, tag VARCHAR(9), weight DOUBLE, PRIMARY KEY (post, tag));
+INSERT INTO people SELECT i, 'name ' || i, CASE WHEN i > 1 THEN i / 2 END FROM (SELECT value AS i FROM generate_series(1, 40));
+INSERT INTO tags SELECT i, t, i * 0.5 FROM (SELECT value AS i FROM generate_series(1, 200)),
+    (SELECT 'a' AS t UNION ALL SELECT 'b' UNION ALL SELECT 'c') WHERE i % 3 > 0 OR t = 'a'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_that_few_rows_join_are_read_the_short_way() {
+    let pair = with_ranges().await;
+    for statement in JOINED.split(';') {
+        pair.same(statement, Took::Either).await;
+    }
+    let short = [
+        "SELECT p.title, w.name FROM posts p JOIN people w ON w.id = p.who WHERE p.id = 17",
+        "SELECT p.title, w.name FROM posts p, people w WHERE w.id = p.who AND p.id = 17",
+        "SELECT p.title, w.name FROM posts p INNER JOIN people w ON p.who = w.id AND w.name > 'name 2' WHERE p.id BETWEEN 7 AND 19 ORDER BY p.id",
+        "SELECT p.id, w.name FROM posts p LEFT JOIN people w ON w.id = p.who WHERE p.id BETWEEN 7 AND 29 ORDER BY p.id",
+        "SELECT p.id, w.name FROM posts p LEFT JOIN people w ON w.id = p.who AND w.boss = 1 WHERE p.id BETWEEN 7 AND 29 ORDER BY p.id",
+        "SELECT p.id, w.name FROM posts p LEFT JOIN people w ON w.id = p.who WHERE p.id BETWEEN 1 AND 29 AND w.boss IS NULL ORDER BY p.id",
+        "SELECT w.name, p.id FROM people w JOIN posts p ON p.who = w.id WHERE w.id = 3 ORDER BY p.id",
+        "SELECT w.name, count(*), max(p.id) FROM people w JOIN posts p ON p.who = w.id WHERE w.name = 'name 3' GROUP BY w.name",
+        "SELECT w.name, t.tag, count(*) FROM people w, posts p, tags t WHERE p.who = w.id AND t.post = p.id AND w.id = 3 AND p.id < 100
+            GROUP BY w.name, t.tag ORDER BY t.tag",
+        "SELECT t.tag, b.name FROM tags t JOIN posts p ON p.id = t.post JOIN people w ON w.id = p.who LEFT JOIN people b ON b.id = w.boss
+            WHERE t.post BETWEEN 12 AND 15 ORDER BY t.post, t.tag",
+        "SELECT a.name, b.name FROM people a JOIN people b ON b.id = a.boss WHERE a.id = 9",
+        "SELECT a.name, b.name FROM people a JOIN people b ON b.boss = a.boss AND b.id = a.id WHERE a.id = 9",
+        "SELECT t.weight FROM posts p JOIN tags t ON t.post = p.id AND t.tag = p.title WHERE p.id = 4",
+        "SELECT count(DISTINCT w.id) FROM lines l JOIN people w ON l.n = w.id WHERE l.o = 9 AND l.n >= 2 AND l.n < 6 AND w.boss < 3",
+        "SELECT * FROM posts p JOIN people w ON w.id = p.who WHERE p.id = 501 AND w.id = 3",
+        "SELECT p.id FROM posts p JOIN people w ON w.id = p.who WHERE p.id = 11",
+        "SELECT p.id FROM posts p CROSS JOIN people w WHERE p.id = 11 AND w.id = 2 LIMIT 1",
+    ];
+    for begin in ["BEGIN", "COMMIT"] {
+        for sql in short {
+            pair.same(sql, Took::Short).await;
+        }
+        pair.same("UPDATE people SET boss = 2, id = 1000 + id WHERE id = 7", Took::Short).await;
+        pair.same("UPDATE posts SET who = 1007 WHERE id IN (17, 18)", Took::Either).await;
+        pair.same("DELETE FROM tags WHERE post = 13 AND tag = 'b'", Took::Short).await;
+        pair.same("INSERT INTO posts VALUES (600, 3, NULL, 1.0, 'a')", Took::Short).await;
+        for sql in short {
+            pair.same(sql, Took::Short).await;
+        }
+        if begin == "BEGIN" {
+            pair.same("ROLLBACK", Took::Either).await;
+        }
+        pair.same(begin, Took::Either).await;
+    }
+    let either = [
+        "SELECT p.id FROM posts p JOIN people w ON w.id = p.who WHERE p.id > 0 ORDER BY p.id LIMIT 3",
+        "SELECT p.id, w.id FROM posts p RIGHT JOIN people w ON w.id = p.who AND p.id = 7 WHERE w.id < 9 ORDER BY w.id",
+        "SELECT p.id, w.id FROM posts p FULL JOIN people w ON w.id = p.who WHERE p.id = 7 ORDER BY 1, 2",
+        "SELECT count(*) FROM posts p JOIN people w ON w.id < p.who WHERE p.id = 7",
+        "SELECT count(*) FROM posts p JOIN people w USING (id) WHERE p.id = 7",
+        "SELECT count(*) FROM posts p NATURAL JOIN people w WHERE p.id = 7",
+        "SELECT id FROM posts p JOIN people w ON w.id = p.who WHERE p.id = 7",
+        "SELECT p.id FROM posts p JOIN nowhere w ON w.id = p.who WHERE p.id = 7",
+        "SELECT w.name FROM posts p JOIN people w ON w.name = p.who WHERE p.id = 7",
+        "SELECT w.id FROM posts p JOIN people w ON w.name = p.title WHERE p.id = 7",
+        "SELECT 1 / (w.id - 7) FROM posts p JOIN people w ON w.id = p.who WHERE p.id = 17",
+        "SELECT count(*) FROM posts p JOIN tags t ON t.weight = p.score WHERE p.id = 3",
+        "SELECT count(*) FROM lines l JOIN tags t ON t.post = l.n WHERE l.o >= 1 AND l.o <= 20",
+        "SELECT count(*) FROM posts p LEFT JOIN people w ON w.id = p.who JOIN tags t ON t.post = w.boss WHERE p.id BETWEEN 7 AND 19",
+        "SELECT count(*), sum(t.weight) FROM (SELECT * FROM posts WHERE id < 90 ORDER BY id DESC LIMIT 2) p JOIN tags t ON t.post = p.id WHERE p.who = 9",
+        "SELECT table_name FROM information_schema.tables t JOIN people p ON p.name = t.table_name WHERE p.id = 1",
+    ];
+    for sql in either {
+        pair.same(sql, Took::Either).await;
+    }
+}
+
 /// A statement that meets too many rows does not look for them in vain each time, and looks again later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ranges_of_many_rows_take_the_general_way_and_come_back() {
@@ -652,6 +725,11 @@ async fn explain_names_the_short_way_beside_the_plan() {
             "range lookup: table=two, key=[a, b], equal=1, bounded=0, first 1 rows",
         ),
         ("SELECT v FROM two WHERE b = 'a'", ""),
+        (
+            "SELECT t.id FROM two JOIN t ON t.id = two.w WHERE two.a = 1",
+            "range lookup: table=two, key=[a, b], equal=1, bounded=0, at most 256 rows; \
+             then table=t, key=[id], equal=1, bounded=0",
+        ),
         ("ANALYZE SELECT v FROM two WHERE b = 'a' AND a = 1", ""),
     ] {
         let (plan, short) = explained(&pair.short, sql).await;

@@ -116,11 +116,43 @@ fn order(r: &mut Random, of: usize) -> String {
     format!(" ORDER BY {}{}", by.join(", "), r.pick(&limit))
 }
 
+/// Joins, their columns, and the columns that tell their rows apart.
+const JOINS: [(&str, &[&str], &str); 4] = [
+    ("p JOIN q ON q.v = p.a", &["p.a", "p.b", "p.s", "q.a", "q.b", "q.d"], "p.a, q.a, q.b"),
+    ("r LEFT JOIN p ON p.a = r.p", &["r.n", "r.at", "r.ok", "p.a", "p.b", "p.c"], "r.n"),
+    ("q, p, r WHERE p.a = q.a AND r.p = p.a", &["q.a", "q.b", "q.v", "p.b", "r.n", "r.at"], "q.a, q.b, r.n"),
+    ("p AS x JOIN p AS y ON y.b = x.b AND y.s < 9", &["x.a", "x.b", "x.n", "y.a", "y.c"], "x.a, y.a"),
+];
+
+fn join(r: &mut Random, value: &mut impl FnMut(&mut Random, &str) -> String) -> String {
+    let (from, columns, keys) = *r.pick(&JOINS);
+    let terms: Vec<String> = (0..1 + r.next(2))
+        .map(|_| {
+            let column = *r.pick(columns);
+            let bare = &column[2..];
+            match r.next(5) {
+                0 => format!("{column} BETWEEN {} AND {}", value(r, bare), value(r, bare)),
+                1 => format!("{column} {} {}", r.pick(&["<", ">=", "<>"]), value(r, bare)),
+                _ => format!("{column} = {}", value(r, bare)),
+            }
+        })
+        .collect();
+    let and = if from.contains("WHERE") { "AND" } else { "WHERE" };
+    let what = match r.next(3) {
+        0 => format!("count(*), max({})", r.pick(columns)),
+        1 => "*".to_owned(),
+        _ => columns[1..4].join(", "),
+    };
+    let order = if what.starts_with("count") { String::new() } else { format!(" ORDER BY {keys}") };
+    format!("SELECT {what} FROM {from} {and} {}{order}", terms.join(" AND "))
+}
+
 /// A statement; `value` writes the values.
 fn statement(r: &mut Random, value: &mut impl FnMut(&mut Random, &str) -> String) -> String {
     let of = r.next(3) as usize;
     let (table, columns) = COLUMNS[of];
-    match r.next(10) {
+    match r.next(12) {
+        10.. => join(r, value),
         0..3 => {
             let what = match r.next(4) {
                 0 => "*".to_owned(),
@@ -162,7 +194,7 @@ fn statement(r: &mut Random, value: &mut impl FnMut(&mut Random, &str) -> String
             format!("UPDATE {table} SET {column} = {new} WHERE {}", condition(r, of, value))
         }
         6 => format!("DELETE FROM {table} WHERE {}", condition(r, of, value)),
-        _ => {
+        7..10 => {
             let few = columns.len() - r.next(2) as usize;
             let rows = 1 + r.next(3);
             let row = |r: &mut Random, value: &mut dyn FnMut(&mut Random, &str) -> String| {
@@ -281,5 +313,5 @@ async fn random_statements_do_the_same_either_way() {
         let counts = run(seed).await;
         (short, all) = (short + counts.0, all + counts.1);
     }
-    assert!(short * 4 > all, "only {short} of {all} statements were short");
+    assert!(short * 5 > all, "only {short} of {all} statements were short");
 }

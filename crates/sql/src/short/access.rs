@@ -8,18 +8,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use lode_engine::{Few, IndexKind, RowOrder, Rule, Table};
 use lode_page::DataType;
+use parking_lot::Mutex;
 
 use super::values::widens;
 use crate::arrow_convert::arrow_type;
 
 /// More rows than this are found by a scan.
 pub(super) const ROWS_MAX: usize = 256;
+/// The most rows of a table that is joined, and the most times that rows are looked for in it.
+pub(super) const JOINED_ROWS_MAX: usize = 1024;
 /// The most executions that go to the general path at once after one that met too many rows.
 const PAUSE_MAX: u32 = 64;
 
@@ -55,6 +58,42 @@ pub(super) enum Wanted {
     Parameter(usize, DataType),
     Constant(ScalarValue, DataType),
     Expression(Arc<dyn PhysicalExpr>, DataType),
+    /// That of a column of the rows that were found in a step before.
+    Joined(JoinedColumn),
+}
+
+/// A column of the rows that were found in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct JoinedColumn {
+    /// 0 for the table that is read first.
+    pub(super) step: usize,
+    /// Its place among the columns that are read.
+    pub(super) at: usize,
+}
+
+/// The qualifier of names that stand for joined columns.
+const STEP: &str = "__lode_step";
+
+impl JoinedColumn {
+    /// The column as an expression, which no statement has.
+    fn to_expr(self) -> Expr {
+        Expr::Column(Column::new(Some(STEP), format!("{} {}", self.step, self.at)))
+    }
+
+    pub(super) fn of_expr(e: &Expr) -> Option<Self> {
+        let Expr::Column(Column { relation: Some(relation), name, .. }) = e else { return None };
+        let (step, at) = name.split_once(' ')?;
+        let is = relation.table() == STEP;
+        is.then_some(Self { step: step.parse().ok()?, at: at.parse().ok()? })
+    }
+}
+
+/// A table whose rows are found by those of tables before it.
+pub(super) struct Joined {
+    /// Which scan of the plan it is.
+    pub(super) leaf: usize,
+    pub(super) table: Mutex<Arc<Table>>,
+    pub(super) range: RangeAccess,
 }
 
 /// Keeps a statement that meets too many rows from looking for them in vain each time.
@@ -94,6 +133,11 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
+    /// The column of a table that is read later equals one of a table that is read before.
+    pub(super) fn joined(column: u16, by: JoinedColumn) -> Self {
+        Self { column, op: Operator::Eq, value: by.to_expr(), whole: by.to_expr() }
+    }
+
     /// A condition that compares a column, or `CAST(column AS a wider type)`, with a value. `None` for any other.
     pub(super) fn of(table: &Table, condition: &Expr) -> Option<Self> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
@@ -182,15 +226,17 @@ impl ChosenRange {
             let high = next.and_then(|c| with(c, |op| matches!(op, Operator::Lt | Operator::LtEq)));
             Self { order, equal, low, high }
         };
-        let worth = |c: &Self| {
-            let ends = usize::from(c.low.is_some()) + usize::from(c.high.is_some());
-            (c.equal.len(), ends, std::cmp::Reverse(c.order.columns.len()))
-        };
         let some = |c: &Self| {
             let restricted = c.equal.len() + usize::from(c.low.is_some() || c.high.is_some());
             restricted > 0 && c.order.has_all(table, restricted)
         };
-        table.row_orders().into_iter().map(of_order).filter(some).max_by_key(worth)
+        table.row_orders().into_iter().map(of_order).filter(some).max_by_key(Self::worth)
+    }
+
+    /// How much the range is restricted.
+    pub(super) fn worth(&self) -> impl Ord + use<> {
+        let ends = usize::from(self.low.is_some()) + usize::from(self.high.is_some());
+        (self.equal.len(), ends, std::cmp::Reverse(self.order.columns.len()))
     }
 
     /// Whether all rows of the range pass this condition.

@@ -14,9 +14,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as Parsed;
 use futures::{StreamExt, stream};
 
-use lode_engine::Few;
+use lode_engine::{Few, Table};
 
-use super::access::Access;
+use super::access::{Access, RangeAccess};
 use super::plan::{Action, ShortPlan};
 use super::{is_on, plan_of};
 use crate::statement::{ShortShape as Shape, StatementResult};
@@ -45,32 +45,45 @@ pub(crate) async fn explained(
 }
 
 fn describe(session: &Session, shape: &Shape, plan: &ShortPlan) -> Result<String, SqlError> {
-    if let Action::Insert { columns, .. } = plan.action {
-        return Ok(format!("insert: table={}, rows={}", shape.table, plan.outputs.len() / columns));
-    }
-    let table = session.snapshot_now()?.table(&shape.table);
-    let names = |columns: &[u16]| {
-        let name = |&c: &u16| table.as_ref().map_or("", |t| t.def().columns[usize::from(c)].name.as_str());
-        columns.iter().map(name).collect::<Vec<_>>().join(", ")
-    };
+    let snapshot = session.snapshot_now()?;
+    let Some(table) = plan.table(&snapshot) else { return Ok(String::new()) };
     Ok(match &plan.access {
-        Access::None => format!("table={}", shape.table),
+        Access::None => {
+            let columns = match plan.action {
+                Action::Insert { columns, .. } => columns,
+                _ => 1,
+            };
+            format!("insert: table={}, rows={}", shape.tables[0], plan.outputs.len() / columns)
+        }
         Access::Key { columns, .. } => {
-            format!("point lookup: table={}, key=[{}]", shape.table, names(columns))
+            format!("point lookup: table={}, key=[{}]", table.name(), names(&table, columns))
         }
         Access::Range(range) => {
-            let by = match &range.order.index {
-                Some(index) => format!("index={index} [{}]", names(&range.order.columns)),
-                None => format!("key=[{}]", names(&range.order.columns)),
-            };
-            let bounded = u8::from(range.low.is_some() || range.high.is_some());
             let few = match range.few {
                 Few::All(most) => format!("at most {most} rows"),
                 Few::First(n) => format!("first {n} rows"),
                 Few::Last(n) => format!("last {n} rows"),
             };
-            let equal = range.equal.len();
-            format!("range lookup: table={}, {by}, equal={equal}, bounded={bounded}, {few}", shape.table)
+            let mut text = format!("range lookup: {}, {few}", describe_range(&table, range));
+            for joined in &plan.joined {
+                text += &format!("; then {}", describe_range(&joined.table.lock(), &joined.range));
+            }
+            text
         }
     })
+}
+
+fn names(table: &Table, columns: &[u16]) -> String {
+    let name = |&c: &u16| table.def().columns[usize::from(c)].name.as_str();
+    columns.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn describe_range(table: &Table, range: &RangeAccess) -> String {
+    let columns = names(table, &range.order.columns);
+    let by = match &range.order.index {
+        Some(index) => format!("index={index} [{columns}]"),
+        None => format!("key=[{columns}]"),
+    };
+    let bounded = u8::from(range.low.is_some() || range.high.is_some());
+    format!("table={}, {by}, equal={}, bounded={bounded}", table.name(), range.equal.len())
 }

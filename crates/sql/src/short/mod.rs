@@ -65,10 +65,10 @@ struct Entry {
 #[derive(Clone)]
 enum Known {
     Short(Arc<ShortPlan>),
-    /// Not short, as long as its table has this definition.
-    Not(Arc<Table>),
+    /// Not short, as long as its tables have these definitions.
+    Not(Vec<Arc<Table>>),
     /// The plan depends on the literals.
-    ByLiterals(Arc<Table>),
+    ByLiterals(Vec<Arc<Table>>),
 }
 
 impl ShortPlans {
@@ -187,20 +187,20 @@ async fn known(session: &Session, shape: &Shape) -> Option<Known> {
     }
     let settings = plans.settings();
     let snapshot = session.snapshot_now().ok()?;
-    let table = snapshot.table(&shape.table)?;
+    let tables = shape.tables.iter().map(|t| snapshot.table(t)).collect::<Option<Vec<_>>>()?;
     if let Some(Known::Not(of) | Known::ByLiterals(of)) = &known
-        && is_same_definition(of, &table)
+        && of.iter().zip(&tables).all(|(of, now)| is_same_definition(of, now))
     {
         return known;
     }
-    let may_be_short = shape.compared.is_empty() || may_be_found(&table, &shape.compared);
+    let may_be_short = shape.compared.is_empty() || tables.iter().any(|t| may_be_found(t, &shape.compared));
     let what = match may_be_short {
-        false => Known::Not(table),
-        true => match planned(session, &snapshot, &table, shape).await {
+        false => Known::Not(tables),
+        true => match planned(session, &snapshot, &tables, shape).await {
             Ok(Planned::Short(plan)) => Known::Short(plan),
-            Ok(Planned::Not) => Known::Not(table),
+            Ok(Planned::Not) => Known::Not(tables),
             // What is an error with parameters may be right with literals, which have no type yet.
-            Ok(Planned::ByLiterals) | Err(_) => Known::ByLiterals(table),
+            Ok(Planned::ByLiterals) | Err(_) => Known::ByLiterals(tables),
         },
     };
     plans.put(&shape.key, what.clone(), settings);

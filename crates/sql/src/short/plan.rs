@@ -37,10 +37,10 @@ use lode_page::DataType;
 use parking_lot::Mutex;
 
 use super::access::{
-    Access, ChosenRange, Comparison, Pause, ROWS_MAX, RangeAccess, Wanted, expanded, is_whole_key,
-    means_the_same,
+    Access, ChosenRange, Comparison, JOINED_ROWS_MAX, Joined, JoinedColumn, Pause, ROWS_MAX, RangeAccess,
+    Wanted, expanded, is_whole_key, means_the_same,
 };
-use super::rest::{Chain, Rest, seen};
+use super::rest::{Rest, Tree, seen};
 use super::values::{KeyValue, key_value};
 use crate::dml::{self, Checks};
 use crate::names::TARGET;
@@ -64,6 +64,10 @@ pub(super) struct ShortPlan {
     table: Mutex<Arc<Table>>,
     pub(super) action: Action,
     pub(super) access: Access,
+    /// Which scan of the plan the table is.
+    pub(super) leaf: usize,
+    /// Tables that are joined, in the order in which they are read.
+    pub(super) joined: Vec<Joined>,
     /// The columns of the row that are read.
     pub(super) inputs: Vec<u16>,
     /// SELECT: columns of the result. UPDATE: new values, then the old ones that CHECKs look at. INSERT: all columns of
@@ -94,15 +98,7 @@ pub(super) enum Output {
 impl ShortPlan {
     /// The table at `snapshot`, if the plan is for its definition.
     pub(super) fn table(&self, snapshot: &Snapshot) -> Option<Arc<Table>> {
-        let mut planned = self.table.lock();
-        let now = snapshot.table(planned.name())?;
-        if !Arc::ptr_eq(&planned, &now) {
-            if !is_same_definition(&planned, &now) {
-                return None;
-            }
-            *planned = now.clone();
-        }
-        Some(now)
+        table_now(&self.table, snapshot)
     }
 
     /// What a column is compared with, as a value of the column; `None` if it is not certain.
@@ -115,6 +111,7 @@ impl ShortPlan {
                 let value = ScalarValue::try_from_array(&evaluated(e, &batch)?, 0).ok()?;
                 key_value(&value, *t)
             }
+            Wanted::Joined(_) => return None,
         })
     }
 
@@ -170,6 +167,19 @@ impl ShortPlan {
     }
 }
 
+/// A table at `snapshot`, if it has the definition for which a plan was made.
+pub(super) fn table_now(planned: &Mutex<Arc<Table>>, snapshot: &Snapshot) -> Option<Arc<Table>> {
+    let mut planned = planned.lock();
+    let now = snapshot.table(planned.name())?;
+    if !Arc::ptr_eq(&planned, &now) {
+        if !is_same_definition(&planned, &now) {
+            return None;
+        }
+        *planned = now.clone();
+    }
+    Some(now)
+}
+
 /// Columns of the rows that a statement is about.
 pub(super) struct Rows {
     pub(super) count: usize,
@@ -208,9 +218,10 @@ pub(crate) fn is_same_definition(a: &Table, b: &Table) -> bool {
 pub(super) async fn planned(
     session: &Session,
     snapshot: &Snapshot,
-    table: &Arc<Table>,
+    tables: &[Arc<Table>],
     shape: &Shape,
 ) -> Result<Planned, SqlError> {
+    let [table, ..] = tables else { return Ok(Planned::Not) };
     let target = matches!(shape.statement, Sql::Update(_) | Sql::Delete(_)).then(|| table.clone());
     let state = session.state_at(snapshot.clone(), target);
     let of_query = |query| typed_plan(&state, Sql::Query(query), &shape.types);
@@ -249,12 +260,11 @@ pub(super) async fn planned(
         other => other,
     };
     match (Parts::of(&optimized, table.name()), action) {
-        (Some(parts), action) => short_plan(&state, table, shape, action, parts, skipped),
-        (None, Action::Select { schema, .. }) => {
-            let Some(chain) = Chain::of(&optimized, table.name()) else { return Ok(Planned::Not) };
-            rest_plan(&state, table, shape, &schema, &chain).await
+        (Some(parts), action) if tables.len() == 1 => {
+            short_plan(&state, table, shape, action, parts, skipped)
         }
-        (None, _) => Ok(Planned::Not),
+        (_, Action::Select { schema, .. }) => rest_plan(&state, tables, shape, &schema, &optimized).await,
+        _ => Ok(Planned::Not),
     }
 }
 
@@ -429,42 +439,107 @@ fn short_plan(
     });
     let outputs = outputs.collect::<Result<Vec<_>, SqlError>>()?;
     let (table, Expressions { inputs, seen, .. }) = (Mutex::new(table.clone()), made);
-    Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, inputs, outputs, seen })))
+    let (leaf, joined) = (0, Vec::new());
+    Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, leaf, joined, inputs, outputs, seen })))
 }
 
-/// The plan of a SELECT that sorts, counts or sums its rows, or wants the first of them.
+/// The plan of a SELECT that joins, sorts, counts or sums its rows, or wants the first of them.
 async fn rest_plan(
     state: &SessionState,
-    table: &Arc<Table>,
+    tables: &[Arc<Table>],
     shape: &Shape,
     schema: &SchemaRef,
-    chain: &Chain<'_>,
+    optimized: &LogicalPlan,
 ) -> Result<Planned, SqlError> {
-    let range = match Conditions::of(table, chain.conditions.clone()) {
-        Ok(conditions) => match conditions.found {
-            Found::Range(range) => range,
-            Found::Key(key) => match ChosenRange::of(table, &key) {
-                Some(range) => range,
-                None => return Ok(Planned::Not),
-            },
-        },
+    let Some(tree) = Tree::of(optimized, tables) else { return Ok(Planned::Not) };
+    let steps = match Steps::of(&tree)? {
+        Ok(steps) => steps,
         Err(not) => return Ok(not),
     };
-    let few = chain.few(table, &range);
-    if !range.is_narrow() && matches!(few, Few::All(_)) {
+    let first = &steps.ranges[steps.order[0]];
+    let few = tree.few(first);
+    if !first.is_narrow() && matches!(few, Few::All(_)) {
         return Ok(Planned::Not);
     }
-    let Some(rest) = Rest::of(state, chain, table, &shape.types, &range).await else {
+    let Some(rest) = Rest::of(state, &tree, &shape.types, &steps.ranges).await else {
         return Ok(Planned::Not);
     };
-    let made = Expressions::new(state, table, rest.inputs.clone(), shape)?;
-    let Some(access) = made.access(table, Found::Range(range), few, Vec::new())? else {
+    let Steps { order, ranges } = steps;
+    let leaf = order[0];
+    let table = &tree.sources[leaf].table;
+    let made = Expressions::new(state, table, rest.leaves[leaf].inputs.clone(), shape)?;
+    let mut ranges: Vec<Option<ChosenRange>> = ranges.into_iter().map(Some).collect();
+    let mut taken = |leaf: usize| ranges[leaf].take().expect("each source is read once");
+    let Some(access) = made.range(table, taken(leaf), few, Vec::new())? else {
         return Ok(Planned::Not);
     };
+    let mut joined = Vec::new();
+    for &leaf in &order[1..] {
+        let table = &tree.sources[leaf].table;
+        let few = Few::All(JOINED_ROWS_MAX);
+        let Some(range) = made.range(table, taken(leaf), few, Vec::new())? else { return Ok(Planned::Not) };
+        joined.push(Joined { leaf, table: Mutex::new(table.clone()), range });
+    }
     let Expressions { inputs, seen, .. } = made;
     let action = Action::Select { schema: schema.clone(), rest: Some(rest) };
     let (table, outputs) = (Mutex::new(table.clone()), Vec::new());
-    Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, inputs, outputs, seen })))
+    let access = Access::Range(Box::new(access));
+    Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, leaf, joined, inputs, outputs, seen })))
+}
+
+/// The order in which the rows of a plan's sources are found, and the range of each source.
+struct Steps {
+    order: Vec<usize>,
+    ranges: Vec<ChosenRange>,
+}
+
+impl Steps {
+    /// `Err` with what is known of a plan of which some rows are not found by a key.
+    fn of(tree: &Tree<'_>) -> Result<Result<Self, Planned>, SqlError> {
+        let mut own = Vec::new();
+        for source in &tree.sources {
+            match Conditions::compared(&source.table, source.conditions.clone()) {
+                Ok((compared, _)) => own.push(compared),
+                Err(not) => return Ok(Err(not)),
+            }
+        }
+        let mut ranges: Vec<Option<ChosenRange>> = tree.sources.iter().map(|_| None).collect();
+        // The source whose conditions fix the most columns is read first.
+        let alone = tree.sources.iter().zip(&own).enumerate();
+        let alone = alone.filter_map(|(i, (s, compared))| Some((i, ChosenRange::of(&s.table, compared)?)));
+        let only = tree.sources.len() == 1;
+        let narrow = alone.filter(|(_, range)| only || range.is_narrow());
+        let first = narrow.max_by_key(|(i, range)| (range.worth(), std::cmp::Reverse(*i)));
+        let Some((first, range)) = first else {
+            return Ok(Err(if only && own[0].len() < tree.sources[0].conditions.len() {
+                Planned::ByLiterals
+            } else {
+                Planned::Not
+            }));
+        };
+        ranges[first] = Some(range);
+        let mut order = vec![first];
+        while order.len() < tree.sources.len() {
+            let next = (0..tree.sources.len()).filter(|i| ranges[*i].is_none()).find_map(|i| {
+                let by_step = order.iter().enumerate().filter_map(|(step, &by)| {
+                    let inputs = tree.inputs(by, ranges[by].as_ref()?)?;
+                    let edges = tree.edges.iter().filter(|e| e.of.0 == i && e.by.0 == by);
+                    let joined = edges.filter_map(|e| {
+                        let at = inputs.iter().position(|c| *c == e.by.1)?;
+                        Some(Comparison::joined(e.of.1, JoinedColumn { step, at }))
+                    });
+                    let all: Vec<Comparison> = own[i].iter().cloned().chain(joined).collect();
+                    ChosenRange::of(&tree.sources[i].table, &all).filter(|range| !range.equal.is_empty())
+                });
+                by_step.max_by_key(ChosenRange::worth).map(|range| (i, range))
+            });
+            let Some((i, range)) = next else { return Ok(Err(Planned::Not)) };
+            ranges[i] = Some(range);
+            order.push(i);
+        }
+        let ranges = ranges.into_iter().flatten().collect();
+        Ok(Ok(Self { order, ranges }))
+    }
 }
 
 /// What the conditions of a statement say of its rows.
@@ -482,8 +557,8 @@ enum Found {
 }
 
 impl Conditions {
-    /// `Err` with what is known of a statement whose rows are not found by a key.
-    fn of(table: &Table, conditions: Vec<Expr>) -> Result<Self, Planned> {
+    /// The comparisons among the conditions, and all conditions. `Err` if what they mean depends on the literals.
+    fn compared(table: &Table, conditions: Vec<Expr>) -> Result<(Vec<Comparison>, Vec<Expr>), Planned> {
         let mut all: Vec<Expr> = Vec::new();
         for condition in conditions.iter().flat_map(expanded) {
             if !all.contains(&condition) {
@@ -495,6 +570,12 @@ impl Conditions {
         if !all.iter().all(|c| is_compared(c) || means_the_same(table, c)) {
             return Err(Planned::ByLiterals);
         }
+        Ok((compared, all))
+    }
+
+    /// `Err` with what is known of a statement whose rows are not found by a key.
+    fn of(table: &Table, conditions: Vec<Expr>) -> Result<Self, Planned> {
+        let (compared, all) = Self::compared(table, conditions)?;
         let columns: Vec<u16> = compared.iter().map(|c| c.column).collect();
         let by_key = compared.len() == all.len()
             && compared.iter().all(|c| c.op == Operator::Eq)
@@ -518,7 +599,6 @@ impl Conditions {
 /// What expressions over the rows and the parameters are made with.
 struct Expressions<'a> {
     state: &'a SessionState,
-    table: &'a Table,
     inputs: Vec<u16>,
     seen: SchemaRef,
     df: DFSchema,
@@ -527,13 +607,13 @@ struct Expressions<'a> {
 impl<'a> Expressions<'a> {
     fn new(
         state: &'a SessionState,
-        table: &'a Table,
+        table: &Table,
         inputs: Vec<u16>,
         shape: &Shape,
     ) -> Result<Self, SqlError> {
-        let seen = seen(table, &inputs, &shape.types);
+        let seen = seen(table, &inputs, &shape.types, 0);
         let df = DFSchema::try_from(seen.as_ref().clone())?;
-        Ok(Self { state, table, inputs, seen, df })
+        Ok(Self { state, inputs, seen, df })
     }
 
     fn physical(&self, e: Expr) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
@@ -541,9 +621,12 @@ impl<'a> Expressions<'a> {
     }
 
     /// The value of a comparison; `None` if it is more than values and parameters.
-    fn wanted(&self, comparison: Comparison) -> Result<Option<Wanted>, SqlError> {
-        let t = self.table.schema().columns[usize::from(comparison.column)].data_type;
-        let mut names = Names { table: self.table, inputs: Vec::new() };
+    fn wanted(&self, table: &Table, comparison: Comparison) -> Result<Option<Wanted>, SqlError> {
+        if let Some(joined) = JoinedColumn::of_expr(&comparison.value) {
+            return Ok(Some(Wanted::Joined(joined)));
+        }
+        let t = table.schema().columns[usize::from(comparison.column)].data_type;
+        let mut names = Names { table, inputs: Vec::new() };
         let Some(value) = names.bare(comparison.value) else { return Ok(None) };
         Ok(Some(match value {
             Expr::Literal(value, _) => Wanted::Constant(value, t),
@@ -554,8 +637,12 @@ impl<'a> Expressions<'a> {
         }))
     }
 
-    fn all_wanted(&self, comparisons: Vec<Comparison>) -> Result<Option<Vec<Wanted>>, SqlError> {
-        comparisons.into_iter().map(|c| self.wanted(c)).collect()
+    fn all_wanted(
+        &self,
+        table: &Table,
+        comparisons: Vec<Comparison>,
+    ) -> Result<Option<Vec<Wanted>>, SqlError> {
+        comparisons.into_iter().map(|c| self.wanted(table, c)).collect()
     }
 
     fn access(
@@ -565,29 +652,40 @@ impl<'a> Expressions<'a> {
         few: Few,
         residual: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<Option<Access>, SqlError> {
-        let range = match found {
+        match found {
             Found::Key(comparisons) => {
                 let columns = comparisons.iter().map(|c| c.column).collect();
-                let values = self.all_wanted(comparisons)?;
-                return Ok(values.map(|values| Access::Key { columns, values }));
+                let values = self.all_wanted(table, comparisons)?;
+                Ok(values.map(|values| Access::Key { columns, values }))
             }
-            Found::Range(range) => range,
-        };
+            Found::Range(range) => {
+                Ok(self.range(table, range, few, residual)?.map(|range| Access::Range(Box::new(range))))
+            }
+        }
+    }
+
+    fn range(
+        &self,
+        table: &Table,
+        range: ChosenRange,
+        few: Few,
+        residual: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Option<RangeAccess>, SqlError> {
         if !range.is_narrow() && matches!(few, Few::All(_)) || !table.has_delta() {
             return Ok(None);
         }
         let ChosenRange { order, equal, low, high } = range;
-        let Some(equal) = self.all_wanted(equal)? else { return Ok(None) };
+        let Some(equal) = self.all_wanted(table, equal)? else { return Ok(None) };
         let end = |comparison: Option<Comparison>| match comparison {
             None => Ok(Some(None)),
             Some(c) => {
                 let has = matches!(c.op, Operator::GtEq | Operator::LtEq);
-                Ok::<_, SqlError>(self.wanted(c)?.map(|wanted| Some((wanted, has))))
+                Ok::<_, SqlError>(self.wanted(table, c)?.map(|wanted| Some((wanted, has))))
             }
         };
         let (Some(low), Some(high)) = (end(low)?, end(high)?) else { return Ok(None) };
         let pause = Pause::default();
-        Ok(Some(Access::Range(Box::new(RangeAccess { order, equal, low, high, few, residual, pause }))))
+        Ok(Some(RangeAccess { order, equal, low, high, few, residual, pause }))
     }
 }
 

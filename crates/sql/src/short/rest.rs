@@ -9,6 +9,14 @@
 //! ```
 //!
 //! The condition `a = $1` has found the rows, and is not evaluated again.
+//!
+//! Of a join, the rows of one table are found by the conditions on it. The values of its columns that are joined find those of the
+//! next table, and so on; so the join gets all rows that it can use, and few others.
+//!
+//! ```text
+//!   FROM lines JOIN stock ON item = id WHERE w = $1 AND order = $2
+//!        lines: key (w, order, number), equal=2  ─► 10 rows ─► 10 items ─► stock: key (id) ─► 10 rows
+//! ```
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,7 +37,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType, Sort, TableType,
+    Aggregate, Distinct, Expr, FetchType, JoinType, LogicalPlan, LogicalPlanBuilder, SkipType, Sort,
+    TableScan, TableType,
 };
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -46,74 +55,177 @@ use lode_page::DataType;
 
 use super::access::{ChosenRange, ROWS_MAX};
 use super::plan::parameter_name;
+use crate::arrow_convert::arrow_type;
 use crate::types::arrow_schema;
 
-/// The operators of a plan, from the topmost to the scan, and how many of them, from the scan on, only filter and rename.
-pub(super) struct Chain<'a> {
-    nodes: Vec<&'a LogicalPlan>,
-    bottom: usize,
-    /// What the rows must pass.
+/// A scan of a plan, and what its rows must pass before anything else is done with them.
+pub(super) struct Source<'a> {
+    scan: &'a TableScan,
+    pub(super) table: Arc<Table>,
     pub(super) conditions: Vec<Expr>,
 }
 
-impl<'a> Chain<'a> {
-    /// The operators of a plan that has one input, a scan of this table; `None` for any other plan.
-    pub(super) fn of(plan: &'a LogicalPlan, table: &str) -> Option<Self> {
-        let mut nodes = vec![plan];
-        loop {
-            let node = nodes[nodes.len() - 1];
-            nodes.push(match node {
-                LogicalPlan::Projection(_)
-                | LogicalPlan::Filter(_)
-                | LogicalPlan::Sort(_)
-                | LogicalPlan::Limit(_)
-                | LogicalPlan::Aggregate(_)
-                | LogicalPlan::SubqueryAlias(_)
-                | LogicalPlan::Distinct(Distinct::All(_)) => node.inputs()[0],
-                LogicalPlan::TableScan(scan) if scan.table_name.table() == table => break,
-                _ => return None,
-            });
-        }
-        let passes_on = |node: &&&LogicalPlan| match node {
-            LogicalPlan::Projection(p) => p.expr.iter().all(|e| matches!(e, Expr::Column(_))),
-            LogicalPlan::TableScan(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => true,
-            _ => false,
-        };
-        let bottom = match nodes.last() {
-            // What stands above a limit sees the first rows only.
-            Some(LogicalPlan::TableScan(scan)) if scan.fetch.is_some() => 1,
-            _ => nodes.iter().rev().take_while(passes_on).count(),
-        };
-        let mut conditions: Vec<Expr> = Vec::new();
-        for node in nodes.iter().rev().take(bottom) {
-            let of_node: Vec<&Expr> = match node {
-                LogicalPlan::TableScan(scan) => scan.filters.iter().flat_map(split_conjunction).collect(),
-                LogicalPlan::Filter(f) => split_conjunction(&f.predicate),
-                _ => Vec::new(),
-            };
-            for condition in of_node {
-                if !conditions.contains(condition) {
-                    conditions.push(condition.clone());
+/// Rows of one source are joined only with rows of another one that have the same value in these columns.
+#[derive(Clone, Copy)]
+pub(super) struct Edge {
+    /// The source of which only such rows are needed, and its column.
+    pub(super) of: (usize, u16),
+    /// The source that has the values, and its column.
+    pub(super) by: (usize, u16),
+}
+
+/// A plan over scans of tables.
+pub(super) struct Tree<'a> {
+    root: &'a LogicalPlan,
+    pub(super) sources: Vec<Source<'a>>,
+    pub(super) edges: Vec<Edge>,
+}
+
+impl<'a> Tree<'a> {
+    /// `None` for a plan with other operators, and for scans of what is no table of the snapshot.
+    pub(super) fn of(root: &'a LogicalPlan, tables: &[Arc<Table>]) -> Option<Self> {
+        let mut tree = Self { root, sources: Vec::new(), edges: Vec::new() };
+        tree.add(root, tables)?;
+        Some(tree)
+    }
+
+    /// Adds the scans below a node. Answers the source whose rows the node only filters and renames, if there is one.
+    fn add(&mut self, node: &'a LogicalPlan, tables: &[Arc<Table>]) -> Option<Option<usize>> {
+        match node {
+            LogicalPlan::TableScan(scan) => {
+                let table = tables.iter().find(|t| t.name() == scan.table_name.table())?.clone();
+                self.sources.push(Source { scan, table, conditions: Vec::new() });
+                let of = self.sources.len() - 1;
+                self.require(of, scan.filters.iter().flat_map(split_conjunction));
+                // What stands above a limit sees the first rows only.
+                return Some(scan.fetch.is_none().then_some(of));
+            }
+            LogicalPlan::Join(join) => {
+                // Whether a row without a partner on the other side changes nothing.
+                let (left, right) = match join.join_type {
+                    JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (true, true),
+                    JoinType::Left | JoinType::LeftAnti => (false, true),
+                    JoinType::Right | JoinType::RightAnti => (true, false),
+                    _ => return None,
+                };
+                self.add(&join.left, tables)?;
+                self.add(&join.right, tables)?;
+                for (a, b) in &join.on {
+                    let side = |e: &Expr, plan: &LogicalPlan| {
+                        let e = match e {
+                            // Integers of two types are compared as the wider one.
+                            Expr::Cast(cast) if cast.field.data_type().is_signed_integer() => {
+                                cast.expr.as_ref()
+                            }
+                            e => e,
+                        };
+                        let Expr::Column(c) = e else { return None };
+                        self.origin(plan, plan.schema().maybe_index_of_column(c)?)
+                    };
+                    let (Some((a, a_is_free)), Some((b, b_is_free))) =
+                        (side(a, &join.left), side(b, &join.right))
+                    else {
+                        continue;
+                    };
+                    if meet(self.data_type(a), self.data_type(b)) {
+                        self.edges.extend((left && a_is_free).then_some(Edge { of: a, by: b }));
+                        self.edges.extend((right && b_is_free).then_some(Edge { of: b, by: a }));
+                    }
                 }
+                return Some(None);
+            }
+            _ => {}
+        }
+        let passes_on = match node {
+            LogicalPlan::Projection(p) => p.expr.iter().all(|e| matches!(e, Expr::Column(_))),
+            LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => true,
+            LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Distinct(Distinct::All(_)) => false,
+            _ => return None,
+        };
+        let of = self.add(node.inputs()[0], tables)?;
+        if let (LogicalPlan::Filter(f), Some(of)) = (node, of) {
+            self.require(of, split_conjunction(&f.predicate).into_iter());
+        }
+        Some(of.filter(|_| passes_on))
+    }
+
+    fn require<'e>(&mut self, of: usize, conditions: impl Iterator<Item = &'e Expr>) {
+        let known = &mut self.sources[of].conditions;
+        for condition in conditions {
+            if !known.contains(condition) {
+                known.push(condition.clone());
             }
         }
-        Some(Self { nodes, bottom, conditions })
     }
 
-    /// Which rows of a range are enough for the plan.
-    pub(super) fn few(&self, table: &Table, range: &ChosenRange) -> Few {
-        self.first_rows(table, range).unwrap_or(Few::All(ROWS_MAX))
+    fn data_type(&self, (source, column): (usize, u16)) -> DataType {
+        self.sources[source].table.schema().columns[usize::from(column)].data_type
     }
 
-    fn first_rows(&self, table: &Table, range: &ChosenRange) -> Option<Few> {
+    /// The source and the column that a column of a node is, and whether the node needs only those rows of the source that have a value
+    /// which is wanted of that column.
+    fn origin(&self, node: &LogicalPlan, at: usize) -> Option<((usize, u16), bool)> {
+        match node {
+            LogicalPlan::TableScan(scan) => {
+                let source = self.sources.iter().position(|s| std::ptr::eq(s.scan, scan))?;
+                let column = self.sources[source].table.column(scan.projected_schema.field(at).name())?;
+                Some(((source, column), scan.fetch.is_none()))
+            }
+            LogicalPlan::Projection(p) => match &p.expr[at] {
+                Expr::Column(c) => self.origin(&p.input, p.input.schema().maybe_index_of_column(c)?),
+                Expr::Alias(alias) => match alias.expr.as_ref() {
+                    Expr::Column(c) => self.origin(&p.input, p.input.schema().maybe_index_of_column(c)?),
+                    _ => None,
+                },
+                _ => None,
+            },
+            LogicalPlan::Filter(f) => self.origin(&f.input, at),
+            LogicalPlan::SubqueryAlias(alias) => self.origin(&alias.input, at),
+            LogicalPlan::Join(join) => {
+                use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
+                let left = match join.join_type {
+                    RightSemi | RightAnti => 0,
+                    _ => join.left.schema().fields().len(),
+                };
+                let (found, kept) = match at.checked_sub(left) {
+                    None => {
+                        let kept = matches!(join.join_type, Inner | Left | LeftSemi | LeftAnti);
+                        (self.origin(&join.left, at), kept)
+                    }
+                    Some(at) => {
+                        let kept = matches!(join.join_type, Inner | Right | RightSemi | RightAnti);
+                        (self.origin(&join.right, at), kept)
+                    }
+                };
+                found.map(|(column, is_free)| (column, is_free && kept))
+            }
+            _ => None,
+        }
+    }
+
+    /// Which rows of the range are enough for a plan over one source.
+    pub(super) fn few(&self, range: &ChosenRange) -> Few {
+        self.first_rows(range).unwrap_or(Few::All(ROWS_MAX))
+    }
+
+    fn first_rows(&self, range: &ChosenRange) -> Option<Few> {
+        let [source] = &self.sources[..] else { return None };
+        let table = &source.table;
         let few = |n: Option<usize>| n.filter(|n| (1..=ROWS_MAX).contains(n));
-        if !self.conditions.iter().all(|c| range.has(c)) {
+        if !source.conditions.iter().all(|c| range.has(c)) {
             return None;
+        }
+        let mut nodes = vec![self.root];
+        while let Some(input) = nodes[nodes.len() - 1].inputs().first() {
+            nodes.push(input);
         }
         let columns = table.def().columns.iter();
         // Columns of the table, by the names that they have at an operator.
         let mut names: HashMap<&str, u16> = columns.zip(0..).map(|(c, n)| (c.name.as_str(), n)).collect();
-        for node in self.nodes.iter().rev() {
+        for node in nodes.iter().rev() {
             match node {
                 LogicalPlan::TableScan(scan) if scan.fetch.is_some() => {
                     return few(scan.fetch).map(Few::First);
@@ -148,53 +260,11 @@ impl<'a> Chain<'a> {
         None
     }
 
-    /// The plan over rows with these columns, and the parameters.
-    fn above(
-        &self,
-        table: &Table,
-        inputs: &[u16],
-        types: &[DataType],
-        range: &ChosenRange,
-    ) -> Result<LogicalPlan> {
-        let mut plan: Option<LogicalPlan> = None;
-        for (i, node) in self.nodes.iter().rev().enumerate() {
-            let rest = |conditions: Vec<&Expr>| {
-                let left = conditions.into_iter().filter(|c| i >= self.bottom || !range.has(c));
-                conjunction(left.cloned())
-            };
-            let (below, filter, fetch) = match (node, plan.take()) {
-                (LogicalPlan::TableScan(scan), _) => {
-                    let source = Arc::new(FoundRows { schema: seen(table, inputs, types) });
-                    let found =
-                        LogicalPlanBuilder::scan(scan.table_name.clone(), provider_as_source(source), None)?;
-                    let filters = scan.filters.iter().flat_map(split_conjunction).collect();
-                    (found.build()?, rest(filters), scan.fetch)
-                }
-                (LogicalPlan::Filter(f), Some(below)) => (below, rest(split_conjunction(&f.predicate)), None),
-                (node, Some(below)) => {
-                    let names = NamePreserver::new(node);
-                    let with_columns = |e: Expr| {
-                        let name = names.save(&e);
-                        Ok(name.restore(over_parameters(e)?))
-                    };
-                    let expressions =
-                        node.expressions().into_iter().map(with_columns).collect::<Result<Vec<_>>>()?;
-                    (node.with_new_exprs(expressions, vec![below])?, None, None)
-                }
-                (_, None) => return Err(internal_datafusion_err!("a plan without a scan")),
-            };
-            let mut made = LogicalPlanBuilder::from(below);
-            if let Some(filter) = filter {
-                made = made.filter(over_parameters(filter)?)?;
-            }
-            if fetch.is_some() {
-                made = made.limit(0, fetch)?;
-            }
-            plan = Some(made.build()?);
-        }
-        let plan = plan.ok_or_else(|| internal_datafusion_err!("a plan without operators"))?;
+    /// The plan over rows that were found by these ranges, one for each source, and the parameters.
+    fn over_found(&self, found: &[(&ChosenRange, &Leaf)]) -> Result<LogicalPlan> {
+        let (plan, _) = self.rebuilt(self.root, found)?;
         // Without a projection the parameters are in the result.
-        let wanted = self.nodes[0].schema();
+        let wanted = self.root.schema();
         if plan.schema().fields().len() == wanted.fields().len() {
             return Ok(plan);
         }
@@ -202,9 +272,64 @@ impl<'a> Chain<'a> {
         LogicalPlanBuilder::from(plan).project(columns)?.build()
     }
 
-    /// The columns of the table that the plan needs, besides those by which the rows are found.
-    fn inputs(&self, table: &Table, range: &ChosenRange) -> Option<Vec<u16>> {
-        let Some(LogicalPlan::TableScan(scan)) = self.nodes.last() else { return None };
+    /// A node over the rows that were found, and the source whose rows it only filters and renames.
+    fn rebuilt(
+        &self,
+        node: &LogicalPlan,
+        found: &[(&ChosenRange, &Leaf)],
+    ) -> Result<(LogicalPlan, Option<usize>)> {
+        // The conditions that have found the rows are not evaluated again.
+        let rest = |conditions: Vec<&Expr>, of: Option<usize>| {
+            conjunction(conditions.into_iter().filter(|c| of.is_none_or(|of| !found[of].0.has(c))).cloned())
+        };
+        if let LogicalPlan::TableScan(scan) = node {
+            let of = self.sources.iter().position(|s| std::ptr::eq(s.scan, scan));
+            let of = of.ok_or_else(|| internal_datafusion_err!("a scan of no source"))?;
+            let source = Arc::new(FoundRows { leaf: of, schema: found[of].1.seen.clone() });
+            let mut made =
+                LogicalPlanBuilder::scan(scan.table_name.clone(), provider_as_source(source), None)?;
+            if let Some(filter) = rest(scan.filters.iter().flat_map(split_conjunction).collect(), Some(of)) {
+                made = made.filter(over_parameters(filter, of)?)?;
+            }
+            if scan.fetch.is_some() {
+                made = made.limit(0, scan.fetch)?;
+            }
+            return Ok((made.build()?, scan.fetch.is_none().then_some(of)));
+        }
+        let below = node.inputs().into_iter().map(|input| self.rebuilt(input, found));
+        let mut below = below.collect::<Result<Vec<_>>>()?;
+        if let LogicalPlan::Filter(f) = node
+            && let Some((input, of)) = below.pop()
+        {
+            let made = LogicalPlanBuilder::from(input);
+            let made = match rest(split_conjunction(&f.predicate), of) {
+                Some(filter) => made.filter(over_parameters(filter, of.unwrap_or(0))?)?,
+                None => made,
+            };
+            return Ok((made.build()?, of));
+        }
+        let of = match (node, &below[..]) {
+            (LogicalPlan::SubqueryAlias(_), [(_, of)]) => *of,
+            (LogicalPlan::Projection(p), [(_, of)])
+                if p.expr.iter().all(|e| matches!(e, Expr::Column(_))) =>
+            {
+                *of
+            }
+            _ => None,
+        };
+        let names = NamePreserver::new(node);
+        let with_columns = |e: Expr| {
+            let name = names.save(&e);
+            Ok(name.restore(over_parameters(e, 0)?))
+        };
+        let expressions = node.expressions().into_iter().map(with_columns).collect::<Result<Vec<_>>>()?;
+        let inputs = below.into_iter().map(|(plan, _)| plan).collect();
+        Ok((node.with_new_exprs(expressions, inputs)?, of))
+    }
+
+    /// The columns of a source that the plan needs, besides those by which the rows are found.
+    pub(super) fn inputs(&self, of: usize, range: &ChosenRange) -> Option<Vec<u16>> {
+        let Source { scan, table, .. } = &self.sources[of];
         let of_scan = scan.projected_schema.fields().iter().map(|f| f.name().clone());
         let residual = scan.filters.iter().flat_map(split_conjunction).filter(|c| !range.has(c));
         let of_filters = residual.flat_map(|c| c.column_refs().into_iter().map(|c| c.name.clone()));
@@ -217,6 +342,13 @@ impl<'a> Chain<'a> {
         }
         Some(inputs)
     }
+}
+
+/// Whether equal values of columns of these types are the same value for a key.
+fn meet(a: DataType, b: DataType) -> bool {
+    let is_integer = |t| matches!(t, DataType::SmallInt | DataType::Integer | DataType::BigInt);
+    let is_float = |t| matches!(t, DataType::Real | DataType::Double);
+    a == b && !is_float(a) || is_integer(a) && is_integer(b)
 }
 
 /// The column of the table that an expression is.
@@ -274,12 +406,12 @@ fn is_extreme(table: &Table, range: &ChosenRange, a: &Aggregate, names: &HashMap
     }
 }
 
-/// The expression with columns in the place of parameters.
-fn over_parameters(e: Expr) -> Result<Expr> {
+/// The expression with columns of a source in the place of parameters.
+fn over_parameters(e: Expr, leaf: usize) -> Result<Expr> {
     let replaced = e.transform_up(|e| match &e {
         Expr::Placeholder(p) => match p.id.strip_prefix('$').and_then(|n| n.parse::<usize>().ok()) {
             Some(n) if n > 0 => {
-                Ok(Transformed::yes(Expr::Column(ColumnName::from_name(parameter_name(n - 1)))))
+                Ok(Transformed::yes(Expr::Column(ColumnName::from_name(parameter_at(n - 1, leaf)))))
             }
             _ => Err(internal_datafusion_err!("a parameter without a number")),
         },
@@ -288,39 +420,55 @@ fn over_parameters(e: Expr) -> Result<Expr> {
     Ok(replaced?.data)
 }
 
-/// What the plan sees: columns of the rows, then the parameters.
-pub(super) fn seen(table: &Table, inputs: &[u16], types: &[DataType]) -> SchemaRef {
+/// The name of the column with a parameter beside the rows of a source. Above a join the names differ.
+fn parameter_at(i: usize, leaf: usize) -> String {
+    match leaf {
+        0 => parameter_name(i),
+        leaf => format!("{}_of_{leaf}", parameter_name(i)),
+    }
+}
+
+/// What the plan sees of a source: columns of its rows, then the parameters.
+pub(super) fn seen(table: &Table, inputs: &[u16], types: &[DataType], leaf: usize) -> SchemaRef {
     let arrow = arrow_schema(table.def());
     let of_rows = inputs.iter().map(|&c| arrow.field(usize::from(c)).clone().with_nullable(true));
-    let parameters = types
-        .iter()
-        .enumerate()
-        .map(|(i, &t)| Field::new(parameter_name(i), crate::arrow_convert::arrow_type(t), true));
+    let parameters =
+        types.iter().enumerate().map(|(i, &t)| Field::new(parameter_at(i, leaf), arrow_type(t), true));
     Arc::new(Schema::new(of_rows.chain(parameters).collect::<Vec<_>>()))
+}
+
+/// The columns of a source.
+pub(super) struct Leaf {
+    /// Those of its rows.
+    pub(super) inputs: Vec<u16>,
+    /// The same, then the parameters.
+    pub(super) seen: SchemaRef,
 }
 
 /// The physical plan above the rows that were found.
 pub(super) struct Rest {
     plan: Arc<dyn ExecutionPlan>,
-    /// The columns of the rows.
-    pub(super) inputs: Vec<u16>,
-    /// The columns of the rows, then the parameters.
-    pub(super) seen: SchemaRef,
+    /// One for each source.
+    pub(super) leaves: Vec<Leaf>,
     config: SessionConfig,
     runtime: Arc<RuntimeEnv>,
 }
 
 impl Rest {
-    /// The rest of a plan whose rows a range finds; `None` if it cannot be executed over them.
+    /// The rest of a plan whose rows these ranges find, one for each source; `None` if it cannot be executed over them.
     pub(super) async fn of(
         state: &SessionState,
-        chain: &Chain<'_>,
-        table: &Table,
+        tree: &Tree<'_>,
         types: &[DataType],
-        range: &ChosenRange,
+        ranges: &[ChosenRange],
     ) -> Option<Self> {
-        let inputs = chain.inputs(table, range)?;
-        let logical = chain.above(table, &inputs, types, range).ok()?;
+        let leaf = |(of, range): (usize, &ChosenRange)| {
+            let inputs = tree.inputs(of, range)?;
+            Some(Leaf { seen: seen(&tree.sources[of].table, &inputs, types, of), inputs })
+        };
+        let leaves = ranges.iter().enumerate().map(leaf).collect::<Option<Vec<_>>>()?;
+        let found: Vec<(&ChosenRange, &Leaf)> = ranges.iter().zip(&leaves).collect();
+        let logical = tree.over_found(&found).ok()?;
         let mut state = state.clone();
         let options = state.config_mut().options_mut();
         options.execution.target_partitions = 1;
@@ -329,22 +477,21 @@ impl Rest {
         let plan = state.query_planner().create_physical_plan(&logical, &state).await.ok()?;
         let one = plan.output_partitioning().partition_count() == 1;
         let (config, runtime) = (state.config().clone(), state.runtime_env().clone());
-        one.then(|| Self { plan, seen: seen(table, &inputs, types), inputs, config, runtime })
+        one.then(|| Self { plan, leaves, config, runtime })
     }
 
-    /// The rows of the result for these rows; the types of the columns are those of `seen`.
+    /// The rows of the result for the rows of each source, whose columns are those of `seen`.
     ///
     /// # Errors
     /// Those of DataFusion's operators.
-    pub(super) async fn run(&self, rows: RecordBatch) -> Result<RecordBatch> {
+    pub(super) async fn run(&self, rows: Vec<RecordBatch>) -> Result<RecordBatch> {
         let config = self.config.clone().with_extension(Arc::new(Rows(rows)));
         let (runtime, session) = (self.runtime.clone(), String::from("short"));
-        let none = HashMap::new;
         let context = TaskContext::new(
             None,
             session,
             config,
-            none(),
+            HashMap::new(),
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),
@@ -357,12 +504,13 @@ impl Rest {
     }
 }
 
-/// The rows of an execution.
-struct Rows(RecordBatch);
+/// The rows of an execution, by source.
+struct Rows(Vec<RecordBatch>);
 
 /// The table of the rows that were found.
 #[derive(Debug)]
 struct FoundRows {
+    leaf: usize,
     schema: SchemaRef,
 }
 
@@ -384,7 +532,7 @@ impl TableProvider for FoundRows {
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match projection {
-            None => Ok(Arc::new(FoundRowsExec::new(self.schema.clone()))),
+            None => Ok(Arc::new(FoundRowsExec::new(self.leaf, self.schema.clone()))),
             Some(_) => Err(internal_datafusion_err!("the rows that were found have all columns")),
         }
     }
@@ -393,18 +541,19 @@ impl TableProvider for FoundRows {
 /// Gives the rows of the execution, which come with its context.
 #[derive(Debug)]
 struct FoundRowsExec {
+    leaf: usize,
     properties: Arc<PlanProperties>,
 }
 
 impl FoundRowsExec {
-    fn new(schema: SchemaRef) -> Self {
+    fn new(leaf: usize, schema: SchemaRef) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self { properties: Arc::new(properties) }
+        Self { leaf, properties: Arc::new(properties) }
     }
 }
 
@@ -448,8 +597,9 @@ impl ExecutionPlan for FoundRowsExec {
 
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = context.session_config().get_extension::<Rows>();
+        let rows = rows.as_ref().and_then(|rows| rows.0.get(self.leaf));
         let rows = rows.ok_or_else(|| internal_datafusion_err!("an execution without rows"))?;
-        let rows = stream::iter([Ok(rows.0.clone())]);
+        let rows = stream::iter([Ok(rows.clone())]);
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 }

@@ -2,17 +2,18 @@
 //!
 //! Invariant: the outcome is [`Outcome::Done`], or nothing was changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat, filter};
 use datafusion::common::ScalarValue;
-use lode_engine::{EngineError, RowAddress, RowRange, Snapshot, Table, WriteTxn};
+use lode_engine::{EngineError, Few, RangeEnd, RowAddress, RowRange, RowsInOrder, Snapshot, Table, WriteTxn};
 use lode_page::{ColumnBuilder, Value};
 
-use super::access::{Access, RangeAccess, Wanted};
-use super::plan::{Action, Rows, ShortPlan};
+use super::access::{Access, JOINED_ROWS_MAX, Joined, RangeAccess, Wanted};
+use super::plan::{Action, Rows, ShortPlan, table_now};
+use super::rest::Rest;
 use super::values::KeyValue;
 use crate::arrow_convert::{one_to_arrow, to_arrow};
 use crate::dml::{self, Checks};
@@ -102,7 +103,7 @@ impl ShortPlan {
             [] => self.no_rows(table),
             [row] => {
                 let values = snapshot.row_values(table, *row, &self.inputs)?;
-                let columns = self.columns(table, &[values])?;
+                let columns = columns(table, &self.inputs, &[values])?;
                 Ok(Found::Rows(rows, columns))
             }
             _ => Ok(Found::Unclear),
@@ -119,7 +120,47 @@ impl ShortPlan {
         if range.pause.takes() {
             return Ok(Found::Unclear);
         }
-        let Some(equal) = self.all_known(&range.equal, parameters) else { return Ok(Found::Unclear) };
+        let found = match self.rows_in_range(snapshot, table, range, &self.inputs, parameters)? {
+            Some(found) => found,
+            None => return Ok(Found::Unclear),
+        };
+        let mut rows = columns(table, &self.inputs, &found.values)?;
+        let mut addresses = found.rows;
+        for condition in &range.residual {
+            let Some(passed) = self.passed(condition, &rows, parameters) else { return Ok(Found::Unclear) };
+            let columns = rows.columns.iter().map(|c| Ok(filter(c, &passed)?));
+            let columns = columns.collect::<Result<Vec<_>, SqlError>>()?;
+            let mut each = passed.values().iter();
+            addresses.retain(|_| each.next().unwrap_or(false));
+            rows = Rows { count: addresses.len(), columns };
+        }
+        Ok(Found::Rows(addresses, rows))
+    }
+
+    /// The rows of a range that is known by the parameters; `None` if it is not certain which they are.
+    fn rows_in_range(
+        &self,
+        snapshot: &Snapshot,
+        table: &Table,
+        range: &RangeAccess,
+        inputs: &[u16],
+        parameters: &[ScalarValue],
+    ) -> Result<Option<RowsInOrder>, SqlError> {
+        let Some(equal) = self.all_known(&range.equal, parameters) else { return Ok(None) };
+        let Some(ends) = self.ends(range, parameters) else { return Ok(None) };
+        let (Some(equal), Some((low, high))) = (equal, ends) else { return Ok(Some(RowsInOrder::default())) };
+        let Some(keys) = RowRange::new(table, &range.order, &equal, low, high) else { return Ok(None) };
+        let found = snapshot.rows_in_range(table, &range.order, &keys, inputs, range.few)?;
+        match found {
+            Some(_) => range.pause.met_few(),
+            None => range.pause.met_too_many(),
+        }
+        Ok(found)
+    }
+
+    /// The ends of a range; `Some(None)` if one is NULL, and `None` if one is not certain.
+    #[expect(clippy::option_option, reason = "what is not certain differs from what no row passes")]
+    fn ends(&self, range: &RangeAccess, parameters: &[ScalarValue]) -> Option<Option<Ends>> {
         let end = |end: &Option<(Wanted, bool)>| match end {
             None => Some(Some(None)),
             Some((wanted, has)) => Some(match self.known(wanted, parameters)? {
@@ -127,50 +168,107 @@ impl ShortPlan {
                 Compared::Null => None,
             }),
         };
-        let (Some(low), Some(high)) = (end(&range.low), end(&range.high)) else { return Ok(Found::Unclear) };
-        let (Some(equal), Some(low), Some(high)) = (equal, low, high) else { return self.no_rows(table) };
-        let Some(keys) = RowRange::new(table, &range.order, &equal, low, high) else {
-            return Ok(Found::Unclear);
-        };
-        let found = snapshot.rows_in_range(table, &range.order, &keys, &self.inputs, range.few)?;
-        let Some(mut found) = found else {
-            range.pause.met_too_many();
-            return Ok(Found::Unclear);
-        };
-        range.pause.met_few();
-        let mut rows = self.columns(table, &found.values)?;
-        for condition in &range.residual {
-            let Some(passed) = self.passed(condition, &rows, parameters) else { return Ok(Found::Unclear) };
-            let columns = rows.columns.iter().map(|c| Ok(filter(c, &passed)?));
-            let columns = columns.collect::<Result<Vec<_>, SqlError>>()?;
-            let mut each = passed.values().iter();
-            found.rows.retain(|_| each.next().unwrap_or(false));
-            rows = Rows { count: found.rows.len(), columns };
+        let (low, high) = (end(&range.low)?, end(&range.high)?);
+        Some(low.zip(high))
+    }
+
+    /// The rows of a table that is joined, by those that were found before; `None` if there are too many, or if it is not certain which
+    /// they are.
+    fn follow(
+        &self,
+        snapshot: &Snapshot,
+        table: &Table,
+        joined: &Joined,
+        inputs: &[u16],
+        found: &[Vec<Vec<Value>>],
+        parameters: &[ScalarValue],
+    ) -> Result<Option<Vec<Vec<Value>>>, SqlError> {
+        let range = &joined.range;
+        if range.pause.takes() {
+            return Ok(None);
         }
-        Ok(Found::Rows(found.rows, rows))
+        let by = range.equal.iter().find_map(|wanted| match wanted {
+            Wanted::Joined(of) => Some(of.step),
+            _ => None,
+        });
+        let Some(by) = by else {
+            let found = self.rows_in_range(snapshot, table, range, inputs, parameters)?;
+            return Ok(found.map(|found| found.values));
+        };
+        let Some(ends) = self.ends(range, parameters) else { return Ok(None) };
+        let Some((low, high)) = ends else { return Ok(Some(Vec::new())) };
+        let (mut rows, mut looked_for): (Vec<Vec<Value>>, BTreeSet<Vec<u8>>) = Default::default();
+        'rows: for row in &found[by] {
+            let mut equal = Vec::with_capacity(range.equal.len());
+            for (wanted, &c) in range.equal.iter().zip(&range.order.columns) {
+                let t = table.schema().columns[usize::from(c)].data_type;
+                equal.push(match wanted {
+                    // No row equals NULL, or an integer that the column cannot have.
+                    Wanted::Joined(of) if row[of.at].is_null() || !row[of.at].fits(t) => continue 'rows,
+                    Wanted::Joined(of) => row[of.at].clone(),
+                    wanted => match self.known(wanted, parameters) {
+                        Some(Compared::Is(v)) => v,
+                        Some(Compared::Null) => return Ok(Some(Vec::new())),
+                        None => return Ok(None),
+                    },
+                });
+            }
+            let keys = RowRange::new(table, &range.order, &equal, low.clone(), high.clone());
+            let Some(keys) = keys else { return Ok(None) };
+            if !looked_for.insert(keys.start().to_vec()) {
+                continue;
+            }
+            let left = JOINED_ROWS_MAX.saturating_sub(rows.len());
+            let few = Few::All(left.min(JOINED_ROWS_MAX.saturating_sub(looked_for.len())));
+            let Some(found) = snapshot.rows_in_range(table, &range.order, &keys, inputs, few)? else {
+                range.pause.met_too_many();
+                return Ok(None);
+            };
+            rows.extend(found.values);
+        }
+        range.pause.met_few();
+        Ok(Some(rows))
+    }
+
+    /// What the rest of a SELECT makes of its rows; `None` if it is not certain which they are.
+    async fn rest(
+        &self,
+        rest: &Rest,
+        snapshot: &Snapshot,
+        table: &Table,
+        parameters: &[ScalarValue],
+        counts: &StatementCounts,
+    ) -> Result<Outcome<RecordBatch>, SqlError> {
+        let Access::Range(range) = &self.access else { return Ok(Outcome::General) };
+        if range.pause.takes() {
+            return Ok(Outcome::General);
+        }
+        let first = self.rows_in_range(snapshot, table, range, &self.inputs, parameters)?;
+        let Some(first) = first else { return Ok(Outcome::General) };
+        let mut leaves: Vec<Option<RecordBatch>> = rest.leaves.iter().map(|_| None).collect();
+        leaves[self.leaf] = columns(table, &self.inputs, &first.values)?
+            .with_parameters(&rest.leaves[self.leaf].seen, parameters);
+        let mut found = vec![first.values];
+        for joined in &self.joined {
+            let Some(table) = table_now(&joined.table, snapshot) else { return Ok(Outcome::Stale) };
+            let leaf = &rest.leaves[joined.leaf];
+            let rows = self.follow(snapshot, &table, joined, &leaf.inputs, &found, parameters)?;
+            let Some(rows) = rows else { return Ok(Outcome::General) };
+            leaves[joined.leaf] =
+                columns(&table, &leaf.inputs, &rows)?.with_parameters(&leaf.seen, parameters);
+            found.push(rows);
+        }
+        counts.with(|q| {
+            q.scans += found.len() as u64;
+            q.rows_out += found.iter().map(|rows| rows.len() as u64).sum::<u64>();
+        });
+        let Some(leaves) = leaves.into_iter().collect() else { return Ok(Outcome::General) };
+        // The general path finds the words for what is wrong.
+        Ok(rest.run(leaves).await.map_or(Outcome::General, Outcome::Done))
     }
 
     fn no_rows(&self, table: &Table) -> Result<Found, SqlError> {
-        Ok(Found::Rows(Vec::new(), self.columns(table, &[])?))
-    }
-
-    /// The columns that the plan reads, from the values of each row.
-    fn columns(&self, table: &Table, rows: &[Vec<Value>]) -> Result<Rows, SqlError> {
-        let column = |(i, &c): (usize, &u16)| -> Result<ArrayRef, SqlError> {
-            let t = table.schema().columns[usize::from(c)].data_type;
-            if let [row] = rows {
-                return Ok(one_to_arrow(t, &row[i])?);
-            }
-            let mut column = ColumnBuilder::new(t);
-            for row in rows {
-                column
-                    .push(&row[i])
-                    .map_err(|e| EngineError::Invalid { table: table.name().into(), what: e.to_string() })?;
-            }
-            Ok(to_arrow(&column.finish())?)
-        };
-        let columns = self.inputs.iter().enumerate().map(column).collect::<Result<Vec<_>, SqlError>>()?;
-        Ok(Rows { count: rows.len(), columns })
+        Ok(Found::Rows(Vec::new(), columns(table, &self.inputs, &[])?))
     }
 
     /// Runs a SELECT.
@@ -186,26 +284,20 @@ impl ShortPlan {
         if self.has_constants() && self.evaluate(None, parameters).is_none() {
             return Ok(Outcome::General);
         }
-        let rows = match self.find(snapshot, &table, parameters, counts)? {
-            Found::Rows(_, rows) => rows,
-            Found::Unclear => return Ok(Outcome::General),
-        };
-        let (count, columns) = match rest {
-            Some(rest) => {
-                let Some(rows) = rows.with_parameters(&rest.seen, parameters) else {
-                    return Ok(Outcome::General);
-                };
-                // The general path finds the words for what is wrong.
-                let Ok(result) = rest.run(rows).await else { return Ok(Outcome::General) };
-                (result.num_rows(), result.columns().to_vec())
+        let (count, columns) = if let Some(rest) = rest {
+            match self.rest(rest, snapshot, &table, parameters, counts).await? {
+                Outcome::Done(result) => (result.num_rows(), result.columns().to_vec()),
+                Outcome::Stale => return Ok(Outcome::Stale),
+                Outcome::General => return Ok(Outcome::General),
             }
-            None if rows.count == 0 => return Ok(Outcome::Done(None)),
-            None => {
-                let Some(outputs) = self.evaluate(Some(&rows), parameters) else {
-                    return Ok(Outcome::General);
-                };
-                (rows.count, outputs.into_iter().flatten().collect())
-            }
+        } else {
+            let rows = match self.find(snapshot, &table, parameters, counts)? {
+                Found::Rows(_, rows) if rows.count == 0 => return Ok(Outcome::Done(None)),
+                Found::Rows(_, rows) => rows,
+                Found::Unclear => return Ok(Outcome::General),
+            };
+            let Some(outputs) = self.evaluate(Some(&rows), parameters) else { return Ok(Outcome::General) };
+            (rows.count, outputs.into_iter().flatten().collect())
         };
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         match RecordBatch::try_new_with_options(schema.clone(), columns, &options) {
@@ -266,6 +358,27 @@ impl ShortPlan {
             }
         }
     }
+}
+
+/// The ends of a range.
+type Ends = (Option<RangeEnd>, Option<RangeEnd>);
+
+/// The columns of some rows, from the values of each row.
+fn columns(table: &Table, inputs: &[u16], rows: &[Vec<Value>]) -> Result<Rows, SqlError> {
+    let column = |(i, &c): (usize, &u16)| -> Result<ArrayRef, SqlError> {
+        let t = table.schema().columns[usize::from(c)].data_type;
+        if let [row] = rows {
+            return Ok(one_to_arrow(t, &row[i])?);
+        }
+        let mut column = ColumnBuilder::new(t);
+        for row in rows {
+            let invalid = |e| EngineError::Invalid { table: table.name().into(), what: format!("{e}") };
+            column.push(&row[i]).map_err(invalid)?;
+        }
+        Ok(to_arrow(&column.finish())?)
+    };
+    let columns = inputs.iter().enumerate().map(column).collect::<Result<Vec<_>, SqlError>>()?;
+    Ok(Rows { count: rows.len(), columns })
 }
 
 fn insert(

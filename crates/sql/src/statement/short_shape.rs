@@ -17,8 +17,8 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType as SqlType, Delete, Expr, FromTable, Insert, Query, SetExpr,
-    Statement as Sql, TableFactor, TableObject, TableWithJoins, UnaryOperator, Update, Value,
+    BinaryOperator, CastKind, DataType as SqlType, Delete, Expr, FromTable, Insert, JoinOperator, Query,
+    SetExpr, Statement as Sql, TableFactor, TableObject, UnaryOperator, Update, Value,
 };
 use lode_page::DataType as LodeType;
 
@@ -30,12 +30,14 @@ use crate::arrow_convert::arrow_type;
 const ROWS_MAX: usize = 64;
 /// Most digits of a decimal.
 const DIGITS_MAX: usize = 38;
+/// A SELECT from more tables is planned as all others.
+const TABLES_MAX: usize = 4;
 
 /// A statement that may be short.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    /// The table that it reads or changes.
-    pub(crate) table: String,
+    /// The tables that it reads, or the one that it changes.
+    pub(crate) tables: Vec<String>,
     /// Columns that its condition compares with values. Empty for INSERT.
     pub(crate) compared: Vec<String>,
     /// The statement, prepared, with parameters.
@@ -58,23 +60,23 @@ impl Shape {
 
     /// The shape of a parsed statement, whose literals become parameters. `None` if it cannot be short.
     pub(crate) fn of(parsed: &Parsed) -> Option<Self> {
-        let Candidate { table, compared } = candidate(parsed)?;
+        let Candidate { tables, compared } = candidate(parsed)?;
         let prepared = prepared(parsed, prepare).ok()?;
         let mut statement = prepared.clone();
         let mut literals = Literals::default();
         literals.take_from(&mut statement);
         let Literals { types, values } = literals;
         let literal = (!values.is_empty()).then(|| (prepared, OnceLock::new()));
-        Some(Self { key: key(&statement, &types), table, compared, statement, types, values, literal })
+        Some(Self { key: key(&statement, &types), tables, compared, statement, types, values, literal })
     }
 
     /// The shape of a statement with parameters of these types.
     pub(crate) fn with_parameters(parsed: &Parsed, types: Vec<LodeType>) -> Option<Self> {
-        let Candidate { table, compared } = candidate(parsed)?;
+        let Candidate { tables, compared } = candidate(parsed)?;
         let statement = prepared(parsed, prepare_with_parameters).ok()?;
         Some(Self {
             key: key(&statement, &types),
-            table,
+            tables,
             compared,
             statement,
             types,
@@ -88,7 +90,7 @@ impl Shape {
         let (statement, made) = self.literal.as_ref()?;
         Some(made.get_or_init(|| {
             Arc::new(Self {
-                table: self.table.clone(),
+                tables: self.tables.clone(),
                 compared: self.compared.clone(),
                 key: key(statement, &[]),
                 statement: statement.clone(),
@@ -124,7 +126,7 @@ fn key(statement: &Sql, types: &[LodeType]) -> String {
 
 /// A statement that may be short.
 struct Candidate {
-    table: String,
+    tables: Vec<String>,
     compared: Vec<String>,
 }
 
@@ -141,28 +143,43 @@ fn candidate(parsed: &Parsed) -> Option<Candidate> {
 
 fn of_query(query: &Query) -> Option<Candidate> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
-    let [from] = select.from.as_slice() else { return None };
-    let plain = query.with.is_none() && select.into.is_none();
-    plain.then(|| by_condition(from, select.selection.as_ref()))?
+    let mut tables = Vec::new();
+    for from in &select.from {
+        tables.push(&from.relation);
+        for join in &from.joins {
+            // Their conditions stay as they are.
+            match &join.join_operator {
+                JoinOperator::Join(_)
+                | JoinOperator::Inner(_)
+                | JoinOperator::Left(_)
+                | JoinOperator::LeftOuter(_)
+                | JoinOperator::CrossJoin(_) => tables.push(&join.relation),
+                _ => return None,
+            }
+        }
+    }
+    let plain = query.with.is_none() && select.into.is_none() && (1..=TABLES_MAX).contains(&tables.len());
+    plain.then(|| by_condition(&tables, select.selection.as_ref()))?
 }
 
 fn of_update(update: &Update) -> Option<Candidate> {
     let plain = update.from.is_none() && update.limit.is_none();
-    plain.then(|| by_condition(&update.table, update.selection.as_ref()))?
+    let joins = !update.table.joins.is_empty();
+    (plain && !joins).then(|| by_condition(&[&update.table.relation], update.selection.as_ref()))?
 }
 
 fn of_delete(delete: &Delete) -> Option<Candidate> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     let [from] = from.as_slice() else { return None };
-    let plain = delete.using.is_none() && delete.limit.is_none();
-    plain.then(|| by_condition(from, delete.selection.as_ref()))?
+    let plain = delete.using.is_none() && delete.limit.is_none() && from.joins.is_empty();
+    plain.then(|| by_condition(&[&from.relation], delete.selection.as_ref()))?
 }
 
-fn by_condition(from: &TableWithJoins, condition: Option<&Expr>) -> Option<Candidate> {
+fn by_condition(from: &[&TableFactor], condition: Option<&Expr>) -> Option<Candidate> {
     let mut compared = Vec::new();
-    let simple = is_simple(condition?, &mut compared) && !compared.is_empty();
-    let table = of_table(from)?;
-    simple.then_some(Candidate { table, compared })
+    let simple = is_simple(condition?, from.len() > 1, &mut compared) && !compared.is_empty();
+    let tables = from.iter().map(|from| of_table(from)).collect::<Option<Vec<_>>>()?;
+    simple.then_some(Candidate { tables, compared })
 }
 
 /// Only the clauses that an INSERT of VALUES needs: the planner refuses others, or gives them a meaning.
@@ -193,27 +210,29 @@ fn of_insert(insert: &Insert) -> Option<Candidate> {
     let cells = values.rows.iter().flat_map(|row| &row.content);
     let simple = plain && plain_query && few && cells.into_iter().all(is_value);
     let table = table_name(name).ok()?;
-    simple.then_some(Candidate { table, compared: Vec::new() })
+    simple.then_some(Candidate { tables: vec![table], compared: Vec::new() })
 }
 
-fn of_table(from: &TableWithJoins) -> Option<String> {
-    match &from.relation {
-        TableFactor::Table { name, args: None, .. } if from.joins.is_empty() => table_name(name).ok(),
+fn of_table(from: &TableFactor) -> Option<String> {
+    match from {
+        TableFactor::Table { name, args: None, .. } => table_name(name).ok(),
         _ => None,
     }
 }
 
-/// Whether a condition is `column = value AND column < value AND ...`. `compared` gets the columns by which rows may be found.
-fn is_simple(condition: &Expr, compared: &mut Vec<String>) -> bool {
+/// Whether a condition is `column = value AND column < value AND ...`; of a join, columns may also be compared with each other.
+/// `compared` gets the columns by which rows may be found.
+fn is_simple(condition: &Expr, joins: bool, compared: &mut Vec<String>) -> bool {
     match condition {
-        Expr::Nested(inner) => is_simple(inner, compared),
+        Expr::Nested(inner) => is_simple(inner, joins, compared),
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-            is_simple(left, compared) && is_simple(right, compared)
+            is_simple(left, joins, compared) && is_simple(right, joins, compared)
         }
         Expr::BinaryOp { left, op, right } if is_comparison(op) => {
             let column = match (column(left), column(right)) {
                 (Some(column), None) if is_value(right) => column,
                 (None, Some(column)) if is_value(left) => column,
+                (Some(_), Some(_)) => return joins,
                 _ => return false,
             };
             compared.extend((*op != BinaryOperator::NotEq).then_some(column));
@@ -477,8 +496,10 @@ mod tests {
         check("SELECT * FROM t");
         check("SELECT * FROM t WHERE a = 1 OR b = 2");
         check("SELECT * FROM t WHERE a = b");
-        check("SELECT * FROM t, u WHERE a = 1");
-        check("SELECT * FROM t JOIN u ON true WHERE a = 1");
+        check("SELECT * FROM t RIGHT JOIN u ON true WHERE a = 1");
+        check("SELECT * FROM t, LATERAL (SELECT 1) WHERE a = 1");
+        check("SELECT * FROM t, u, v, w, x WHERE a = 1");
+        check("SELECT * FROM t, u WHERE a = b");
         check("SELECT * FROM t WHERE a <> 1");
         check("SELECT * FROM t WHERE a = 1 AND b LIKE 'x%'");
         check("SELECT * FROM t WHERE a = 1 AND b NOT BETWEEN 1 AND 2");

@@ -128,6 +128,11 @@ impl RowRange {
         (!long).then_some(Self { low, end })
     }
 
+    /// What no key of the range is below, in bytes.
+    pub fn start(&self) -> &[u8] {
+        &self.low
+    }
+
     fn is_empty(&self) -> bool {
         !self.is_above(&self.low)
     }
