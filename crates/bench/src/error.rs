@@ -48,6 +48,9 @@ pub enum BenchError {
     /// An answer is wrong.
     #[error("{0}")]
     Differs(#[from] crate::tpch::answers::Difference),
+    /// Refresh functions did not leave the rows that they must.
+    #[error("{0}")]
+    Refresh(String),
     /// A shipped answer does not have its format.
     #[error("shipped answer {name}: {what}")]
     Reference {

@@ -1,7 +1,8 @@
 //! Workloads and measurements on Lode.
 //!
 //! ```text
-//!   tpch:  generate ─► load ─► 22 queries ─► compare with shipped answers, with another offload level, with Parquet
+//!   tpch:  generate ─► load ─► 22 queries ─► compare with shipped answers, with another offload level, with Parquet;
+//!          rounds of refresh functions
 //!   sql:   Lode's SQL behind the trait of workloads: statements by key, TPC-B, TPC-C, CH-benCHmark
 //!   gc:    fill ─► overwrite many times ─► write amplification: measured, modelled, by theory
 //!   raw:   the drive and plain file I/O in alternation

@@ -225,6 +225,11 @@ fn file_geometry(capacity_bytes: u64) -> CliResult<Geometry> {
 }
 
 impl Opened {
+    /// The drive, if its firmware runs in this process.
+    pub(crate) fn drive(&self) -> Option<&Drive> {
+        self.whole.drive()
+    }
+
     /// Keeps the image, whatever happens later.
     pub(crate) fn keep(&mut self) {
         self.whole.keep();

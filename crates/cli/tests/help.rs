@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 30] = [
+const COMMANDS: [&[&str]; 31] = [
     &[],
     &["demo"],
     &["sql"],
@@ -21,6 +21,7 @@ const COMMANDS: [&[&str]; 30] = [
     &["drive", "replay"],
     &["bench"],
     &["bench", "tpch"],
+    &["bench", "age"],
     &["bench", "oltp"],
     &["bench", "ch"],
     &["bench", "tpcc"],
@@ -107,6 +108,8 @@ fn a_bad_command_line_is_one_line() {
     let dir = std::env::temp_dir();
     let dir = dir.to_str().expect("a path of letters");
     fail(["bench", "kv", "--cases", "BE", "--space", "fresh", "--dir", dir], 1, &["only page batches (A)"]);
+    fail(["bench", "age", "--rounds", "3001"], 2, &["3001", "1..=3000"]);
+    fail(["bench", "age", "--scale", "0.0001"], 2, &["fewer than 1000 orders"]);
     fail(["bench", "oltp", "--workload", "tpch"], 2, &["statements, tpcb, tpcc, all"]);
     fail(["bench", "oltp", "--indexes", "5"], 2, &["5", "0..=4"]);
     fail(["bench", "oltp", "--durability", "soon"], 2, &["commit, group(MS) or none"]);
@@ -127,7 +130,9 @@ fn a_bad_command_line_is_one_line() {
 #[test]
 fn scales_that_make_no_sense_are_a_bad_command_line() {
     for scale in ["0", "-1", "nan", "1e9", "big", ""] {
-        for command in [&["demo"][..], &["load", "tpch", "--drive", "never.lode"], &["bench", "tpch"]] {
+        for command in
+            [&["demo"][..], &["load", "tpch", "--drive", "never.lode"], &["bench", "tpch"], &["bench", "age"]]
+        {
             let args = command.iter().copied().chain(["--scale", scale]);
             let out = common::lode().args(args).output().unwrap();
             let line = common::one_line(&out, 2);

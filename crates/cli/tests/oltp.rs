@@ -79,3 +79,27 @@ fn ch_asks_queries_beside_transactions() {
     assert!(rows[3]["analyst"]["queries"].as_u64().unwrap() > 0, "{}", rows[3]);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "drives go away");
 }
+
+#[test]
+fn age_tells_its_checkpoints_and_writes_tables_and_answers() {
+    let dir = Dir::new();
+    let (drive, out) = (dir.file("aged.lode"), dir.file("aged"));
+    let args =
+        ["bench", "age", "--scale", "0.01", "--rounds", "2", "--json", "--drive", &drive, "--out", &out];
+    let told = rows(&succeed(args));
+    let checkpoints: Vec<_> = told.iter().filter(|r| r["row"] == "checkpoint").collect();
+    assert_eq!(checkpoints.iter().map(|r| r["round"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
+    for row in &checkpoints {
+        assert_eq!(row["orders"].as_u64().unwrap(), 15_000, "{row}");
+        assert!(row["is_at_rest"].as_bool().unwrap() && row["after"]["delta_rows"] == 0, "{row}");
+        assert!(row["after"]["disk_bytes"].as_u64().unwrap() > 0, "{row}");
+    }
+    let total = told.last().unwrap();
+    assert!(total["row"] == "total" && total["queries"].as_f64().unwrap() > 0.0, "{total}");
+    let results = std::fs::read_to_string(dir.join("aged/results.jsonl")).unwrap();
+    assert_eq!(rows(&results), told);
+    let files = |of: &str| std::fs::read_dir(dir.join(of)).unwrap().count();
+    assert_eq!((files("aged"), files("aged/answers")), (8 + 2, 22));
+    succeed(["drive", "check", &drive]);
+    fail(["bench", "age", "--scale", "0.01", "--rounds", "1", "--drive", &drive], 1, &["aged.lode"]);
+}

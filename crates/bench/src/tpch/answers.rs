@@ -91,6 +91,21 @@ impl Cell {
         }
     }
 
+    /// A field of CSV. A decimal has all of its decimal places, which say how it was rounded.
+    fn to_field(&self) -> String {
+        match self {
+            Self::Null => String::new(),
+            Self::Exact(text) => format!("\"{}\"", text.replace('"', "\"\"")),
+            Self::Double(v) => format!("{v:?}"),
+            Self::Decimal { text, unit } => {
+                let places = -unit.log10().round() as usize;
+                let has = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+                let point = if has == 0 && places > 0 { "." } else { "" };
+                format!("{text}{point}{}", "0".repeat(places.saturating_sub(has)))
+            }
+        }
+    }
+
     /// The sort key for multisets of rows. Doubles are left out, because they may differ a little.
     fn sort_key(&self) -> &str {
         match self {
@@ -180,6 +195,29 @@ impl Answer {
             }
         }
         Ok(Self { columns: columns.into_iter().map(|(n, _)| n.to_string()).collect(), rows })
+    }
+
+    /// The answer as [`Answer::parse`] reads it. Numbers without a fraction, dates and strings are all `text`, because they are
+    /// compared as such.
+    pub fn to_csv(&self) -> String {
+        let kind = |column: usize| {
+            let first = self.rows.iter().map(|row| &row[column]).find(|cell| **cell != Cell::Null);
+            match first {
+                Some(Cell::Double(_)) => "double",
+                Some(Cell::Decimal { .. }) => "decimal",
+                _ => "text",
+            }
+        };
+        let header: Vec<String> =
+            self.columns.iter().enumerate().map(|(i, name)| format!("{name}:{}", kind(i))).collect();
+        let lines = self.rows.iter().map(|row| {
+            match &row[..] {
+                // An empty line would be no row.
+                [Cell::Null] => "\"\"".to_string(),
+                row => row.iter().map(Cell::to_field).collect::<Vec<_>>().join(","),
+            }
+        });
+        std::iter::once(header.join(",")).chain(lines).map(|line| line + "\n").collect()
     }
 
     /// The number of rows.
@@ -280,6 +318,18 @@ mod tests {
     #[test]
     fn equal_answers_agree() {
         check(SAME).unwrap();
+    }
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        let (schema, batches) = batch();
+        let answer = Answer::of(&schema, &batches).unwrap();
+        let text = answer.to_csv();
+        assert!(text.contains("123.00") && text.contains("-0.05"), "{text}");
+        let read = Answer::parse(&text).unwrap();
+        assert_eq!((read.columns, read.rows), (answer.columns, answer.rows));
+        let null = Answer { columns: vec!["avg".into()], rows: vec![vec![Cell::Null]] };
+        assert_eq!(Answer::parse(&null.to_csv()).unwrap().rows, null.rows);
     }
 
     #[test]

@@ -3,14 +3,17 @@
 //! ```text
 //!   schema ─► CREATE TABLE ┐
 //!   data   ─► batches ─────┴─► Session ─► run: queries ─► answers: compare
+//!   refresh: RF1, RF2 ─► age: rounds of them, queries and sizes on the way
 //! ```
 //!
 //! Source: TPC Benchmark H, revision 3.0.1; rows from the `tpchgen` crate, a port of the TPC's `dbgen`.
 
+pub mod age;
 pub mod answers;
 pub mod compare_parquet;
 pub mod data;
 pub mod queries;
+pub mod refresh;
 pub mod run;
 pub mod schema;
 

@@ -1,5 +1,6 @@
 //! `lode bench`: workloads, measured in wall time.
 
+mod age;
 mod ch;
 mod embedded;
 pub(crate) mod gc;
@@ -55,6 +56,7 @@ enum BenchCommand {
             milliseconds; parquet_ms and ratio are null without --compare."
     )]
     Tpch(Tpch),
+    Age(age::Args),
     Oltp(oltp::Args),
     Ch(ch::Args),
     Tpcc(tpcc::Args),
@@ -104,6 +106,7 @@ const RUNS: usize = 3;
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
         BenchCommand::Tpch(args) => tpch(args),
+        BenchCommand::Age(args) => age::run(&args),
         BenchCommand::Oltp(args) => oltp::run(&args),
         BenchCommand::Ch(args) => ch::run(&args),
         BenchCommand::Tpcc(args) => tpcc::run(&args),

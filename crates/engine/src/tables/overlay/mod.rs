@@ -227,6 +227,16 @@ impl Snapshot {
             None => t.rows,
         })
     }
+
+    /// Rows that the delta of a table has, and rows of its pages that the delta hides. An updated row counts as both. Without
+    /// a delta both are 0.
+    ///
+    /// # Errors
+    /// When the drive fails.
+    pub fn delta_rows(&self, t: &Table) -> Result<(u64, u64), EngineError> {
+        let overlay = self.overlay(t)?;
+        Ok(overlay.map_or((0, 0), |overlay| (overlay.rows, overlay.hidden.rows() as u64)))
+    }
 }
 
 /// The row id of a place of a table: of its main, or of its delta.
