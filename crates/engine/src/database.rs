@@ -33,19 +33,39 @@ struct Parts {
     storage: Arc<Storage>,
     trees: Arc<Trees>,
     tables: Tables,
-    /// Whether deltas are merged, and for how many calls of [`Database::work`] nothing was written to them.
+    /// Whether deltas are merged.
     merges: bool,
-    rest: Mutex<Rest>,
+    rest: Mutex<Rests>,
 }
 
-/// Since when nothing was written to deltas.
+/// For how long nothing was written.
+#[derive(Default)]
+struct Rests {
+    /// Bytes in deltas that no survey has seen.
+    deltas: Rest,
+    /// The newest commit to trees.
+    trees: Rest,
+}
+
+/// For how many calls of [`Database::work`] something stayed as it was.
 #[derive(Default)]
 struct Rest {
-    unmerged: u64,
+    was: u64,
     calls: u32,
 }
 
-/// Deltas that nobody wrote to for so many calls of [`Database::work`] are at rest.
+impl Rest {
+    /// Takes what it is now. Answers whether it is at rest.
+    fn is_at_rest(&mut self, now: u64) -> bool {
+        match now == self.was {
+            true => self.calls = self.calls.saturating_add(1),
+            false => *self = Self { was: now, calls: 0 },
+        }
+        self.calls >= REST_CALLS
+    }
+}
+
+/// What nobody wrote to for so many calls of [`Database::work`] is at rest.
 const REST_CALLS: u32 = 10;
 
 impl Database {
@@ -252,9 +272,14 @@ impl Database {
     /// One bounded step of background work, which writes about `write_bytes` at most. Neither the engine nor the drive has a thread, so
     /// the holder of the database calls this now and then.
     pub fn work(&self, write_bytes: u64) -> Progress {
+        let (deltas_rest, trees_rest) = self.at_rest();
         // The next commit is told of a drive that fails.
         let did = match self.parts.trees.write_back_if_due() {
-            Ok(false) if self.parts.merges => self.parts.tables.merge_step(self.is_at_rest()),
+            Ok(false) if self.parts.merges => self.parts.tables.merge_step(deltas_rest),
+            did => did,
+        };
+        let did = match did {
+            Ok(false) if trees_rest => self.parts.trees.write_back_at_rest(),
             did => did,
         };
         match did {
@@ -263,15 +288,12 @@ impl Database {
         }
     }
 
-    /// Whether nothing was written to deltas for a while.
-    fn is_at_rest(&self) -> bool {
+    /// Whether nothing was written for a while to deltas, and to any tree.
+    fn at_rest(&self) -> (bool, bool) {
         let unmerged = self.parts.tables.unmerged();
+        let newest = self.parts.trees.heads().current().csn().raw();
         let mut rest = self.parts.rest.lock();
-        match unmerged == rest.unmerged {
-            true => rest.calls = rest.calls.saturating_add(1),
-            false => *rest = Rest { unmerged, calls: 0 },
-        }
-        rest.calls >= REST_CALLS
+        (rest.deltas.is_at_rest(unmerged), rest.trees.is_at_rest(newest))
     }
 
     /// Merges all that the delta of a table has into its pages. Rows that others write meanwhile stay in the delta. Without a delta there

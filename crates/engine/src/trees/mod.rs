@@ -182,6 +182,15 @@ impl Trees {
         self.committer.writer().write_back_if_due()
     }
 
+    /// Writes back some dirty pages, if much redo is kept for them; answers whether it did.
+    pub(crate) fn write_back_at_rest(&self) -> Result<bool, EngineError> {
+        if !self.committer.writer().is_due_at_rest() {
+            return Ok(false);
+        }
+        let _permit = self.committer.permit();
+        self.committer.writer().write_back_at_rest()
+    }
+
     /// Lets every frame leave that may.
     pub(crate) fn clear_frames(&self) {
         self.frames.clear();

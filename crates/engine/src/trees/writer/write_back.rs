@@ -7,6 +7,9 @@ use crate::EngineError;
 use crate::planted::{self, Planted};
 use crate::trees::tree::Csn;
 
+/// At rest, redo takes at most this part of its limits. A commit now and then does not write its pages back at once.
+const REST_PART: usize = 64;
+
 impl Writer {
     /// Whether pages should be written back, or redo trimmed.
     pub(crate) fn is_due(&self) -> bool {
@@ -51,6 +54,20 @@ impl Writer {
     /// Writes pages back if it is due; answers whether it did.
     pub(crate) fn write_back_if_due(&mut self) -> Result<bool, EngineError> {
         Ok(self.is_due() && self.write_back()?)
+    }
+
+    /// Whether there is more redo than trees at rest should keep.
+    pub(crate) fn is_due_at_rest(&self) -> bool {
+        let (options, (bytes, pages)) = (&self.options, self.redo.kept());
+        let is_much =
+            bytes > options.redo_bytes_max / REST_PART as u64 || pages > options.redo_pages_max / REST_PART;
+        // The newest page of redo stays, whatever it names.
+        is_much && pages > 1
+    }
+
+    /// Writes pages back if trees at rest keep much redo; answers whether it did.
+    pub(crate) fn write_back_at_rest(&mut self) -> Result<bool, EngineError> {
+        Ok(self.is_due_at_rest() && self.write_back()?)
     }
 
     /// Writes the pages back that have been dirty the longest, in one batch, and trims redo. Answers whether there was anything to
