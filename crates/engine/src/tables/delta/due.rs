@@ -14,6 +14,8 @@ pub(in crate::tables) struct DueCell {
     /// Whether they are the ids of a page.
     pub(in crate::tables) is_page: bool,
     pub(in crate::tables) bytes: u64,
+    /// The first id of the small pages before it that are merged with it.
+    pub(in crate::tables) with: Option<RowId>,
 }
 
 /// The first of these cells that one step merges.
