@@ -72,6 +72,8 @@ pub struct Sizes {
     pub live_bytes: u64,
     /// Bytes that the image takes on disk. `None` if it is no file.
     pub disk_bytes: Option<u64>,
+    /// Bytes of the drive's log since its last checkpoint.
+    pub log_bytes: u64,
     /// Bytes that the drive programmed since it was opened.
     pub programmed_bytes: u64,
     /// Rows of deltas: newest images of rows, and rows of pages that they hide.
@@ -244,6 +246,7 @@ impl Aging<'_> {
         Ok(Sizes {
             live_bytes: info.live_bytes,
             disk_bytes: self.image.and_then(|path| std::fs::metadata(path).ok()).map(|m| m.blocks() * 512),
+            log_bytes: info.log_bytes,
             programmed_bytes: info.media_bytes_written,
             delta_rows,
             lineitem_pages: snapshot.table("lineitem").map_or(0, |t| t.pages()),

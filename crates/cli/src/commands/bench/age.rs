@@ -36,7 +36,7 @@ use crate::table::{TextTable, bytes, count};
     after_long_help = "EXAMPLES\n    lode bench age\n    lode bench age --scale 0.01 --rounds 10 --queries-every 5\n    \
         lode bench age --scale 0.1 --out aged && scripts/check_aged_answers.py aged\n    lode bench age --json\n\nJSON ROWS\n    \
         One object per line: a row for each checkpoint (round, orders, lineitems, refresh_ms of a round, before and after the \
-        rest: live_bytes, disk_bytes, programmed_bytes, delta_rows, lineitem_pages; at_once_ms, rest_s, is_at_rest, query_ms, \
+        rest: live_bytes, disk_bytes, log_bytes, programmed_bytes, delta_rows, lineitem_pages; at_once_ms, rest_s, is_at_rest, query_ms, \
         queries_ms), and one for the ratios of the last round to the first (row: total)."
 )]
 pub(super) struct Args {
@@ -195,6 +195,7 @@ fn report(aged: &Aged, args: &Args) -> String {
         ">to round 1",
         ">live",
         ">on disk",
+        ">log",
         ">pages",
     ]);
     for c in &aged.checkpoints {
@@ -211,6 +212,7 @@ fn report(aged: &Aged, args: &Args) -> String {
             format!("{:.2}", c.queries_ms / first.queries_ms),
             bytes(c.after.live_bytes),
             c.after.disk_bytes.map_or("-".into(), bytes),
+            bytes(c.after.log_bytes),
             count(c.after.lineitem_pages),
         ]);
     }
@@ -224,7 +226,7 @@ fn report(aged: &Aged, args: &Args) -> String {
     let disk = ratios.disk_bytes.map_or_else(String::new, |r| format!(", {r:.3} on disk"));
     format!(
         "{}{}TPC-H scale {}, {} orders a function, offload {}, {} partitions, warm, best of {RUNS}. left: rows of deltas after \
-         the rest; pages: of lineitem.\nThe last round beside the first: queries {:.3}, live bytes {:.3}{disk}.\n\
+         the rest; log: of the drive since its checkpoint, a part of what is on disk; pages: of lineitem.\nThe last round beside the first: queries {:.3}, live bytes {:.3}{disk}.\n\
          The rows are the generator's, and each line item has an order.\n",
         table.render(),
         queries.render(),
