@@ -21,7 +21,7 @@ use crate::EngineError;
 use crate::storage::columns::columns;
 use crate::tables::definition::{IndexDef, IndexKind};
 use crate::tables::delta::{
-    Directory, ENTRY_KEY_BYTES_MAX, OwnRows, RowId, Sorted, Span, delta_key, id_of_key, key_prefix,
+    Directory, ENTRY_KEY_BYTES_MAX, RowId, Sorted, Span, delta_key, id_of_key, key_prefix,
 };
 use crate::tables::index::row_entry;
 use crate::tables::key::{PRESENT, key_of_values, prefix_end};
@@ -226,10 +226,6 @@ impl Snapshot {
         found
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the range, what is asked of it, and the tree that was looked up"
-    )]
     fn find_in_order(
         &self,
         t: &Table,
@@ -249,7 +245,7 @@ impl Snapshot {
             Few::First(most) | Few::Last(most) => (most, false),
         };
         let backward = matches!(few, Few::Last(_));
-        let mut merge = Merge::new(self, t, order, tree, range, backward, own, &directory)?;
+        let mut merge = Merge::new(self, t, order, tree, range, backward, &directory)?;
         let types: Vec<DataType> = t.types();
         let key_types: Vec<DataType> = order.columns.iter().map(|&c| types[usize::from(c)]).collect();
         let read: Vec<u16> = order.columns.iter().chain(wanted).copied().collect();
@@ -385,7 +381,6 @@ impl<'a> Merge<'a> {
         tree: Option<&Tree>,
         range: &'a RowRange,
         backward: bool,
-        own: Option<&OwnRows>,
         directory: &'a Directory,
     ) -> Result<Self, EngineError> {
         let mut pages = VecDeque::new();
@@ -424,8 +419,8 @@ impl<'a> Merge<'a> {
             };
             merge.add(Source::Entries(Box::new(cursor), prefix.len()))?;
         }
-        if let Some(own) = own {
-            let list = own.in_range(&t.types(), &order.columns, &range.low, range.end())?;
+        if let Some(own) = snapshot.own_rows(t) {
+            let list = own.rows.in_range(&t.types(), &order.columns, &range.low, range.end())?;
             merge.add_list(list)?;
         }
         Ok(merge)
