@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use lode_engine::{Database, IndexKind, OnDelete, Rule, Table};
+use lode_engine::{Database, IndexKind, KeyIndex, OnDelete, Rule, Table};
 use lode_sql::TransactionStatus;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -158,6 +158,9 @@ fn describe(database: &Database, name: &str) -> CliResult {
     if !table.def().options.page_index.is_empty() {
         text += &format!("page index: {}\n", list(&table.def().options.page_index));
     }
+    if table.def().options.key_index != KeyIndex::Tree {
+        text += &format!("key index: {}\n", table.def().options.key_index.name());
+    }
     for index in table.indexes() {
         let kind = match index.kind {
             IndexKind::Page => "page index",
@@ -165,6 +168,10 @@ fn describe(database: &Database, name: &str) -> CliResult {
             IndexKind::Btree { unique: true } => "unique B+-tree",
         };
         text += &format!("index {}, {kind}: {}\n", index.name, list(&index.columns));
+    }
+    let deferral = table.def().primary_key_deferral.declared();
+    if !deferral.is_empty() {
+        text += &format!("primary key{deferral}\n");
     }
     for constraint in &table.def().constraints {
         let what = match &constraint.rule {
@@ -179,7 +186,7 @@ fn describe(database: &Database, name: &str) -> CliResult {
                 format!("references {parent}: {}{on_delete}", list(columns))
             }
         };
-        text += &format!("constraint {} {what}\n", constraint.name);
+        text += &format!("constraint {} {what}{}\n", constraint.name, constraint.deferral.declared());
     }
     let s = snapshot.statistics(&table)?;
     text += &format!("{} rows in {} pages, {}", count(s.rows), count(s.pages), bytes(s.bytes));

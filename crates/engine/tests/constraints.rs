@@ -2,7 +2,12 @@
 
 mod support;
 
-use lode_engine::{Changes, Constraint, Database, EngineError, Layout, OnDelete, Rule};
+use std::sync::Arc;
+
+use lode_engine::{
+    Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, KeyIndex, Layout, OnDelete, Rule,
+    TableDef,
+};
 use lode_page::{DataType, Value};
 use support::drive::TestDrive;
 use support::*;
@@ -20,7 +25,7 @@ fn family(changes: Changes) -> Database {
             let (parent, parent_columns) = ("parent".into(), vec![0]);
             let rule =
                 Rule::ForeignKey { columns: vec![1], parent, parent_columns, on_delete: OnDelete::NoAction };
-            def.constraints = vec![Constraint { name: "rule".into(), rule }];
+            def.constraints = vec![Constraint { name: "rule".into(), rule, deferral: Deferral::None }];
         }
         db.create_table(def, false).unwrap();
     }
@@ -92,5 +97,219 @@ fn a_page_edit_does_not_take_the_key_of_a_row_that_was_changed_by_its_id() {
         let ended = txn.commit();
         assert!(matches!(ended, Err(EngineError::DuplicateKey { .. })), "{changes:?}: {ended:?}");
         sound(&db);
+    }
+}
+
+/// `t (k BIGINT PRIMARY KEY, u BIGINT UNIQUE, s TEXT)`. UNIQUE is deferred if asked for.
+const WITH_TEXT: [DataType; 3] = [DataType::BigInt, DataType::BigInt, DataType::Text];
+
+fn keyed((changes, key_index): (Changes, KeyIndex), u: Deferral) -> TableDef {
+    let columns = [("k", WITH_TEXT[0]), ("u", WITH_TEXT[1]), ("s", WITH_TEXT[2])];
+    let mut def = def("t", &columns, &[0], Layout::Auto);
+    (def.options.changes, def.options.key_index) = (changes, key_index);
+    def.constraints =
+        vec![Constraint { name: "u".into(), rule: Rule::Unique { columns: vec![1] }, deferral: u }];
+    def
+}
+
+/// Where changes go, and what finds rows by their keys.
+const KINDS: [(Changes, KeyIndex); 3] = [
+    (Changes::Pages, KeyIndex::Tree),
+    (Changes::Delta, KeyIndex::Tree),
+    (Changes::Delta, KeyIndex::PageIndex),
+];
+
+/// Numbers below `end`, from a seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn key(&mut self) -> i64 {
+        self.below(24) as i64
+    }
+
+    fn key_or_null(&mut self) -> Value {
+        if self.below(4) == 0 { Value::Null } else { Value::Int(self.key()) }
+    }
+}
+
+/// Whether two rows have the same value in a column, and it is not NULL.
+fn is_twice(rows: &[Row], column: usize) -> bool {
+    let mut values: Vec<i64> = Vec::new();
+    for row in rows {
+        if let Value::Int(v) = row[column] {
+            values.push(v);
+        }
+    }
+    let all = values.len();
+    values.sort_unstable();
+    values.dedup();
+    values.len() < all
+}
+
+/// Statements at random, against a model: a list of rows. Answers whether the transaction committed.
+fn statements(db: &Database, committed: &mut Vec<Row>, numbers: &mut Numbers, u: Deferral) -> bool {
+    let mut txn = db.begin_write().unwrap();
+    let mut model = committed.clone();
+    for _ in 0..1 + numbers.below(8) {
+        let savepoint = (numbers.below(3) > 0).then(|| (txn.savepoint().unwrap(), model.clone()));
+        let rows = scan(&txn.current().unwrap(), "t");
+        assert_eq!(sorted(rows.iter().map(|r| r.1.clone()).collect()), sorted(model.clone()));
+        let some: Vec<_> = rows.into_iter().filter(|_| numbers.below(3) == 0).take(60).collect();
+        let addresses: Vec<_> = some.iter().map(|(a, _)| *a).collect();
+        let mut rest = model.clone();
+        for (_, row) in &some {
+            let at = rest.iter().position(|r| r == row).unwrap();
+            rest.swap_remove(at);
+        }
+        let what = numbers.below(24);
+        match what {
+            0..=8 => {
+                let new = (0..1 + numbers.below(3))
+                    .map(|_| vec![Value::Int(numbers.key()), numbers.key_or_null(), Value::text("inserted")]);
+                let new: Vec<Row> = new.collect();
+                match what {
+                    0..=2 => txn.load("t", columns(&WITH_TEXT, &new)).unwrap(),
+                    _ => txn.insert("t", columns(&WITH_TEXT, &new)).unwrap(),
+                };
+                model.extend(new);
+            }
+            // So many rows that the load writes pages.
+            9 => {
+                let first = 1000 + 5000 * numbers.below(3) as i64;
+                let falls = numbers.below(2) == 0;
+                let text = Value::text(&"wide ".repeat(120));
+                let new: Vec<Row> = (0..2500)
+                    .map(|n| if falls { first + 2499 - n } else { first + n })
+                    .map(|k| vec![Value::Int(k), Value::Int(100_000 - k), text.clone()])
+                    .collect();
+                txn.load("t", columns(&WITH_TEXT, &new)).unwrap();
+                model.extend(new);
+            }
+            10..=13 => {
+                txn.delete("t", &addresses).unwrap();
+                model = rest;
+            }
+            14..=18 => {
+                let by = 1 + numbers.below(2) as i64;
+                let next = |r: &Row| match r[0] {
+                    Value::Int(k) => vec![Value::Int(k + by), r[1].clone(), r[2].clone()],
+                    _ => panic!("{r:?}"),
+                };
+                let new: Vec<Row> = some.iter().map(|(_, r)| next(r)).collect();
+                txn.update("t", &addresses, &[0], columns(&WITH_TEXT, &new)[..1].to_vec()).unwrap();
+                model = rest;
+                model.extend(new);
+            }
+            _ => {
+                let new = |r: &Row, u: Value| vec![r[0].clone(), u, r[2].clone()];
+                let new: Vec<Row> = some.iter().map(|(_, r)| new(r, numbers.key_or_null())).collect();
+                txn.update("t", &addresses, &[1], columns(&WITH_TEXT, &new)[1..2].to_vec()).unwrap();
+                model = rest;
+                model.extend(new);
+            }
+        }
+        let broken = is_twice(&model, 0) || u != Deferral::Deferred && is_twice(&model, 1);
+        match (txn.end_statement(), savepoint) {
+            (Ok(()), _) => assert!(!broken, "a key is there twice"),
+            (Err(e), savepoint) => {
+                assert!(matches!(e, EngineError::DuplicateKey { .. } | EngineError::Unique { .. }), "{e}");
+                assert!(broken, "{e}");
+                let Some((saved, before)) = savepoint else { return false };
+                txn.rollback_to(&saved);
+                model = before;
+            }
+        }
+    }
+    match txn.commit() {
+        Ok(_) => {
+            assert!(!is_twice(&model, 1), "a deferred key is there twice");
+            *committed = model;
+            true
+        }
+        Err(e) => {
+            assert!(matches!(e, EngineError::Unique { .. }) && is_twice(&model, 1), "{e}");
+            false
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_told_at_the_end_of_the_statement() {
+    let seeds = std::env::var("LODE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    for seed in 0..seeds {
+        for kind in KINDS {
+            let u = if seed % 2 == 0 { Deferral::Deferred } else { Deferral::Immediate };
+            // From some rows on, a change of a table with a delta edits pages.
+            let options = DatabaseOptions {
+                rows_by_id_max: 3,
+                key_check_bytes: 1 << 16,
+                pool_bytes: 32 << 20,
+                ..small()
+            };
+            let db = Database::open(carry(Arc::new(TestDrive::new())), options).unwrap();
+            db.create_table(keyed(kind, u), false).unwrap();
+            let mut numbers = Numbers(seed);
+            let (mut committed, mut commits) = (Vec::new(), 0);
+            for _ in 0..12 {
+                commits += u32::from(statements(&db, &mut committed, &mut numbers, u));
+                if kind.0 == Changes::Delta {
+                    match numbers.below(6) {
+                        0 | 1 => db.merge("t").unwrap(),
+                        2 => {
+                            let mut rewrite = db.begin_write().unwrap().rewrite("t").unwrap();
+                            rewrite.push_all().unwrap();
+                            rewrite.finish().unwrap();
+                        }
+                        _ => {}
+                    }
+                }
+                assert_eq!(sorted(read(&db.snapshot().unwrap(), "t")), sorted(committed.clone()));
+            }
+            assert!(commits > 0);
+            sound(&db);
+        }
+    }
+}
+
+/// What others commit meanwhile: a key that they have freed is free, one that they have taken is found by the commit.
+#[test]
+fn the_end_of_a_statement_honours_keys_that_others_have_freed() {
+    for kind in KINDS {
+        let row = |k: i64| vec![Value::Int(k), Value::Null, Value::text("x")];
+        let many = |first: i64| -> Vec<Row> { (first..first + 3000).map(row).collect() };
+        for loads in [false, true] {
+            let db = open(&TestDrive::new());
+            db.create_table(keyed(kind, Deferral::None), false).unwrap();
+            insert(&db, &[row(1), row(2), row(3)]).unwrap();
+            let mut txn = db.begin_write().unwrap();
+            let new = if loads { many(2) } else { vec![row(2)] };
+            // Others free keys that the transaction takes.
+            let mut other = db.begin_write().unwrap();
+            let gone: Vec<_> = scan(&db.snapshot().unwrap(), "t").into_iter().map(|(a, _)| a).collect();
+            other.delete("t", &gone[1..]).unwrap();
+            other.commit().unwrap();
+            match loads {
+                true => txn.load("t", columns(&WITH_TEXT, &new)).unwrap(),
+                false => txn.insert("t", columns(&WITH_TEXT, &new)).unwrap(),
+            };
+            txn.end_statement().unwrap();
+            txn.insert("t", columns(&WITH_TEXT, &[row(1)])).unwrap();
+            let ended = txn.end_statement();
+            assert!(matches!(ended, Err(EngineError::DuplicateKey { .. })), "{kind:?}: {ended:?}");
+            drop(txn);
+            // And one that they take.
+            let mut txn = db.begin_write().unwrap();
+            insert(&db, &[row(2)]).unwrap();
+            txn.insert("t", columns(&WITH_TEXT, &new)).unwrap();
+            txn.end_statement().unwrap();
+            let ended = txn.commit();
+            assert!(matches!(ended, Err(EngineError::DuplicateKey { .. })), "{kind:?}: {ended:?}");
+            sound(&db);
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lode_command::{Answer, Device};
 use lode_engine::{
-    Changes, Constraint, Database, DatabaseOptions, Encodings, EngineError, IndexDef, IndexKind, Layout,
-    OnDelete, Rule, Snapshot, TableDef,
+    Changes, Constraint, Database, DatabaseOptions, Deferral, Encodings, EngineError, IndexDef, IndexKind,
+    Layout, OnDelete, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, EncodingChoice, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -243,7 +243,7 @@ fn tables_that_reference_it_find_their_parents() {
         parent_columns: vec![0],
         on_delete: OnDelete::NoAction,
     };
-    child.constraints.push(Constraint { name: "of_t".into(), rule });
+    child.constraints.push(Constraint { name: "of_t".into(), rule, deferral: Deferral::None });
     db.create_table(child, false).unwrap();
     insert(&db, &(0..100).map(row).collect::<Vec<_>>()).unwrap();
     let add = |c: i64, k: i64| -> Result<(), EngineError> {
@@ -275,7 +275,11 @@ fn entries_are_sorted_in_runs() {
     let device: Arc<dyn Device> = Arc::new(drive.clone());
     let db = Database::open(device, options).unwrap();
     let mut def = changed_to(Changes::Delta);
-    def.constraints = vec![Constraint { name: "s".into(), rule: Rule::Unique { columns: vec![2] } }];
+    def.constraints = vec![Constraint {
+        name: "s".into(),
+        rule: Rule::Unique { columns: vec![2] },
+        deferral: Deferral::None,
+    }];
     db.create_table(def, false).unwrap();
     db.create_index(by_d(vec![1]), false).unwrap();
     load(&db, &(0..4000).map(|i| row(i * 7919 % 4000)).collect::<Vec<_>>(), 1000).unwrap();

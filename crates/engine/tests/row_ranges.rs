@@ -6,8 +6,8 @@ mod support;
 use std::cmp::Ordering;
 
 use lode_engine::{
-    Changes, Constraint, Database, Few, IndexDef, IndexKind, Layout, RangeEnd, RowOrder, RowRange, Rule,
-    Snapshot, TableDef,
+    Changes, Constraint, Database, Deferral, Few, IndexDef, IndexKind, KeyIndex, Layout, RangeEnd, RowOrder,
+    RowRange, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, Value};
 use proptest::prelude::*;
@@ -29,8 +29,16 @@ fn keyed() -> TableDef {
     }
     def.options.changes = Changes::Delta;
     def.constraints = vec![
-        Constraint { name: "n_is_unique".into(), rule: Rule::Unique { columns: vec![4] } },
-        Constraint { name: "cd".into(), rule: Rule::Unique { columns: vec![2, 3] } },
+        Constraint {
+            name: "n_is_unique".into(),
+            rule: Rule::Unique { columns: vec![4] },
+            deferral: Deferral::default(),
+        },
+        Constraint {
+            name: "cd".into(),
+            rule: Rule::Unique { columns: vec![2, 3] },
+            deferral: Deferral::default(),
+        },
     ];
     def
 }
@@ -179,6 +187,16 @@ fn ranges_of_loaded_rows_of_the_delta_and_of_both_are_those_of_a_scan() {
         }
         sound(&db);
     }
+}
+
+/// Rows of pages have no entries of keys then.
+#[test]
+fn keys_that_the_page_index_finds_have_no_order() {
+    let db = open(&TestDrive::new());
+    let mut def = keyed();
+    def.options.key_index = KeyIndex::PageIndex;
+    db.create_table(def, false).unwrap();
+    assert_eq!(db.snapshot().unwrap().table("t").unwrap().row_orders(), []);
 }
 
 #[test]

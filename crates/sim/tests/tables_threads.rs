@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lode_base::random::mix;
 use lode_engine::{
-    Changes, ColumnDef, Database, DatabaseOptions, EngineError, Snapshot, Table, TableDef, TableOptions,
-    WriteTxn,
+    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Snapshot, Table, TableDef,
+    TableOptions, WriteTxn,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
 use lode_sim::history::{Op, Outcome, Transaction};
@@ -35,6 +35,7 @@ fn database(round: u64) -> Database {
         name: TABLE.into(),
         columns: COLUMNS.map(column).into(),
         primary_key: vec![0],
+        primary_key_deferral: Deferral::None,
         options: TableOptions { changes: Changes::Delta, ..TableOptions::default() },
         constraints: Vec::new(),
     };

@@ -8,14 +8,15 @@
 //! Names are given as PostgreSQL gives them: `t_a_b_key`, `t_a_check`, `t_a_fkey`, with a number where one is taken.
 
 use datafusion::sql::sqlparser::ast::{
-    CheckConstraint, ConstraintCharacteristics, ForeignKeyConstraint, Ident, NullsDistinctOption,
-    ReferentialAction, TableConstraint, UniqueConstraint,
+    CheckConstraint, ConstraintCharacteristics, DeferrableInitial, ForeignKeyConstraint, Ident,
+    NullsDistinctOption, ReferentialAction, TableConstraint, UniqueConstraint,
 };
-use lode_engine::{Constraint, OnDelete, Rule, Snapshot, TableDef};
+use lode_engine::{Constraint, Deferral, OnDelete, Rule, Snapshot, TableDef};
 
 use crate::SqlError;
 use crate::ddl::plain_column;
 use crate::dml::find_table;
+use crate::error::state;
 use crate::names::quoted;
 use crate::statement::{fold, table_name};
 
@@ -23,6 +24,7 @@ use crate::statement::{fold, table_name};
 pub(crate) struct Declared {
     name: Option<String>,
     what: DeclaredRule,
+    deferral: Deferral,
 }
 
 enum DeclaredRule {
@@ -59,8 +61,8 @@ pub(crate) fn unique(u: &UniqueConstraint, columns: Vec<String>) -> Result<Decla
     if !plain {
         return Err(SqlError::Unsupported(format!("the constraint {u}")));
     }
-    enforced(&u.characteristics)?;
-    Ok(Declared { name: name(&u.name), what: DeclaredRule::Unique(columns) })
+    let deferral = deferral(&u.characteristics)?;
+    Ok(Declared { name: name(&u.name), what: DeclaredRule::Unique(columns), deferral })
 }
 
 /// `CHECK (...)`, of a table or of a column.
@@ -68,7 +70,8 @@ pub(crate) fn check(c: &CheckConstraint, column: Option<String>) -> Result<Decla
     if c.enforced == Some(false) {
         return Err(SqlError::Unsupported("constraints that are NOT ENFORCED".into()));
     }
-    Ok(Declared { name: name(&c.name), what: DeclaredRule::Check { column, expression: c.expr.to_string() } })
+    let what = DeclaredRule::Check { column, expression: c.expr.to_string() };
+    Ok(Declared { name: name(&c.name), what, deferral: Deferral::None })
 }
 
 /// `FOREIGN KEY (...) REFERENCES ...`, or a column's `REFERENCES ...`.
@@ -91,23 +94,30 @@ pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Res
     if f.match_kind.is_some_and(|m| m.to_string() != "MATCH SIMPLE") || f.index_name.is_some() {
         return Err(SqlError::Unsupported(format!("the constraint {f}")));
     }
-    enforced(&f.characteristics)?;
+    let deferral = deferral(&f.characteristics)?;
     let parent = table_name(&f.foreign_table)?;
     let parent_columns = f.referred_columns.iter().map(fold).collect();
     Ok(Declared {
         name: name(&f.name),
         what: DeclaredRule::Foreign { columns, parent, parent_columns, on_delete },
+        deferral,
     })
 }
 
-/// Refuses NOT ENFORCED. DEFERRABLE and the like are accepted: every constraint but CHECK is checked at the commit
-/// anyway.
-fn enforced(c: &Option<ConstraintCharacteristics>) -> Result<(), SqlError> {
-    match c {
-        Some(c) if c.enforced == Some(false) => {
-            Err(SqlError::Unsupported("constraints that are NOT ENFORCED".into()))
+/// `[NOT] DEFERRABLE [INITIALLY DEFERRED | IMMEDIATE]`. INITIALLY DEFERRED alone means DEFERRABLE too.
+pub(crate) fn deferral(c: &Option<ConstraintCharacteristics>) -> Result<Deferral, SqlError> {
+    let Some(c) = c else { return Ok(Deferral::None) };
+    if c.enforced == Some(false) {
+        return Err(SqlError::Unsupported("constraints that are NOT ENFORCED".into()));
+    }
+    match (c.deferrable, c.initially) {
+        (Some(false), Some(DeferrableInitial::Deferred)) => {
+            let message = "a constraint that is INITIALLY DEFERRED must be DEFERRABLE";
+            Err(SqlError::failed(state::SYNTAX_ERROR, message))
         }
-        _ => Ok(()),
+        (_, Some(DeferrableInitial::Deferred)) => Ok(Deferral::Deferred),
+        (Some(true), _) => Ok(Deferral::Immediate),
+        (None | Some(false), _) => Ok(Deferral::None),
     }
 }
 
@@ -123,7 +133,7 @@ pub(crate) fn resolve(
 ) -> Result<Vec<Constraint>, SqlError> {
     let mut taken: Vec<String> = declared.iter().filter_map(|d| d.name.clone()).collect();
     let mut constraints = Vec::with_capacity(declared.len());
-    for Declared { name, what } in declared {
+    for Declared { name, what, deferral } in declared {
         let wanted = match &what {
             DeclaredRule::Unique(columns) => format!("{}_{}_key", def.name, columns.join("_")),
             DeclaredRule::Check { column: Some(column), .. } => format!("{}_{column}_check", def.name),
@@ -156,7 +166,7 @@ pub(crate) fn resolve(
                 Rule::ForeignKey { columns: numbers(def, &columns)?, parent, parent_columns, on_delete }
             }
         };
-        constraints.push(Constraint { name, rule });
+        constraints.push(Constraint { name, rule, deferral });
     }
     Ok(constraints)
 }
@@ -193,5 +203,5 @@ pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> Strin
             format!("FOREIGN KEY ({}) REFERENCES {} ({names}){on_delete}", list(def, columns), quoted(parent))
         }
     };
-    format!("CONSTRAINT {} {rule}", quoted(&c.name))
+    format!("CONSTRAINT {} {rule}{}", quoted(&c.name), c.deferral.declared())
 }

@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 use lode_engine::{
-    Changes, ColumnDef, Encodings, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef,
-    TableOptions, WriteTxn,
+    Changes, ColumnDef, Deferral, Encodings, EngineError, IndexDef, IndexKind, KeyIndex, Layout, Snapshot,
+    TableDef, TableOptions, WriteTxn,
 };
 use lode_page::{ColumnType, EncodingChoice};
 
@@ -52,12 +52,21 @@ pub(crate) async fn create_table(
         }
         return create_table_as(session, create, name, query).await;
     }
-    let (columns, primary_key, declared) = columns_and_key(create)?;
-    let mut def = table_def(name, columns, primary_key, &create.table_options, session.default_changes())?;
+    let Body { columns, key, key_deferral, declared } = columns_and_key(create)?;
+    let mut def = table_def(name, columns, key, &create.table_options, session.default_changes())?;
+    def.primary_key_deferral = key_deferral;
     if !declared.is_empty() {
         def.constraints = constraints::resolve(&def, declared, &session.snapshot().await?)?;
         // A CHECK that is not a condition is an error of CREATE TABLE, not of the first INSERT.
         Checks::of(&session.state(), &def)?;
+    }
+    if let Some(key) = def.key_outside_page_index() {
+        let names: Vec<&str> = key.iter().map(|&c| def.columns[usize::from(c)].name.as_str()).collect();
+        let message = format!(
+            "key_index cannot be 'page_index': the page index has no column of the key ({})",
+            names.join(", ")
+        );
+        return Err(bad_option(message));
     }
     let if_not_exists = create.if_not_exists;
     change(session, move |txn| txn.create_table(def, if_not_exists)).await?;
@@ -121,27 +130,33 @@ async fn create_table_as(
     Ok(StatementResult::Count { verb: "CREATE TABLE AS", rows })
 }
 
-/// The part of CREATE TABLE between parentheses: columns, names of the primary key's columns, other constraints.
-type Body = (Vec<ColumnDef>, Vec<String>, Vec<Declared>);
+/// The part of CREATE TABLE between parentheses.
+struct Body {
+    columns: Vec<ColumnDef>,
+    /// The names of the primary key's columns; empty without one.
+    key: Vec<String>,
+    key_deferral: Deferral,
+    /// All other constraints.
+    declared: Vec<Declared>,
+}
 
 fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
     if create.columns.is_empty() {
         return Err(SqlError::Unsupported("a table without columns: a table has at least one column".into()));
     }
     let mut columns = Vec::with_capacity(create.columns.len());
-    let mut keys: Vec<Vec<String>> = Vec::new();
+    let mut keys: Vec<(Vec<String>, Deferral)> = Vec::new();
     let mut declared = Vec::new();
     for column in &create.columns {
-        let (def, is_key) = column_def(column, &mut declared)?;
-        if is_key {
-            keys.push(vec![def.name.clone()]);
-        }
+        let (def, key) = column_def(column, &mut declared)?;
+        keys.extend(key.map(|deferral| (vec![def.name.clone()], deferral)));
         columns.push(def);
     }
     for constraint in &create.constraints {
         match constraint {
-            TableConstraint::PrimaryKey(key) if key.index_type.is_none() && key.characteristics.is_none() => {
-                keys.push(key.columns.iter().map(plain_column).collect::<Result<_, _>>()?);
+            TableConstraint::PrimaryKey(key) if key.index_type.is_none() => {
+                let columns = key.columns.iter().map(plain_column).collect::<Result<_, _>>()?;
+                keys.push((columns, constraints::deferral(&key.characteristics)?));
             }
             other => declared.push(constraints::of_table(other)?),
         }
@@ -150,19 +165,24 @@ fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
         let message = "a table has at most one PRIMARY KEY";
         return Err(SqlError::failed(sqlstate::INVALID_TABLE_DEFINITION, message));
     }
-    Ok((columns, keys.pop().unwrap_or_default(), declared))
+    let (key, key_deferral) = keys.pop().unwrap_or_default();
+    Ok(Body { columns, key, key_deferral, declared })
 }
 
-fn column_def(column: &SqlColumn, declared: &mut Vec<Declared>) -> Result<(ColumnDef, bool), SqlError> {
+/// A column, and if it is the primary key, whether the check of that may wait.
+fn column_def(
+    column: &SqlColumn,
+    declared: &mut Vec<Declared>,
+) -> Result<(ColumnDef, Option<Deferral>), SqlError> {
     let name = fold(&column.name);
     let (data_type, max_chars) = declared_type(&column.data_type)
         .map_err(|e| e.at(column.name.span.start.line, column.name.span.start.column))?;
-    let (mut nullable, mut is_key) = (true, false);
+    let (mut nullable, mut key) = (true, None);
     for option in &column.options {
         match &option.option {
             ColumnOption::Null => {}
             ColumnOption::NotNull => nullable = false,
-            ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
+            ColumnOption::PrimaryKey(k) => key = Some(constraints::deferral(&k.characteristics)?),
             ColumnOption::Unique(u) => {
                 declared.push(constraints::unique(u, vec![name.clone()])?.named(&option.name));
             }
@@ -175,8 +195,8 @@ fn column_def(column: &SqlColumn, declared: &mut Vec<Declared>) -> Result<(Colum
             other => return Err(SqlError::Unsupported(format!("{other} of column \"{name}\""))),
         }
     }
-    let ty = ColumnType { data_type, nullable: nullable && !is_key };
-    Ok((ColumnDef { name, ty, max_chars, declared: column.data_type.to_string() }, is_key))
+    let ty = ColumnType { data_type, nullable: nullable && key.is_none() };
+    Ok((ColumnDef { name, ty, max_chars, declared: column.data_type.to_string() }, key))
 }
 
 /// A table's definition: checks names, makes the key's columns NOT NULL, and reads the options. Without a declared
@@ -215,6 +235,7 @@ fn table_def(
     let mut encoding = Encodings::default();
     let mut changes = None;
     let mut cluster_by = Vec::new();
+    let mut key_index = None;
     for (option, value) in table_options(options)? {
         match option.as_str() {
             "layout" => {
@@ -248,10 +269,16 @@ fn table_def(
                 }
                 cluster_by = numbers(&names)?;
             }
+            "key_index" => {
+                let choice = KeyIndex::named(&value.to_ascii_lowercase()).ok_or_else(|| {
+                    bad_option(format!("key_index cannot be '{value}': expected tree or page_index"))
+                })?;
+                key_index = Some(choice);
+            }
             other => {
                 let message = format!(
-                    "there is no table option \"{other}\": expected layout, page_index, encoding, changes or \
-                     cluster_by"
+                    "there is no table option \"{other}\": expected layout, page_index, encoding, changes, \
+                     cluster_by or key_index"
                 );
                 return Err(bad_option(message));
             }
@@ -265,6 +292,12 @@ fn table_def(
         (Layout::Row, _) => Changes::Pages,
         (_, changes) => changes.unwrap_or(default_changes),
     };
+    if changes == Changes::Pages && key_index == Some(KeyIndex::Tree) {
+        let message =
+            "key_index cannot be 'tree' in a table whose changes go to pages: it has no tree of keys";
+        return Err(bad_option(message.into()));
+    }
+    let key_index = key_index.unwrap_or_default();
     for &k in &primary_key {
         columns[usize::from(k)].ty.nullable = false;
     }
@@ -272,7 +305,8 @@ fn table_def(
         name,
         columns,
         primary_key,
-        options: TableOptions { layout, page_index, encoding, changes, cluster_by },
+        primary_key_deferral: Deferral::None,
+        options: TableOptions { layout, page_index, encoding, changes, cluster_by, key_index },
         constraints: Vec::new(),
     })
 }
@@ -462,7 +496,8 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         .collect();
     if !def.primary_key.is_empty() {
         let key: Vec<String> = list(&def.primary_key).into_iter().map(quoted).collect();
-        lines.push(format!("  PRIMARY KEY ({})", key.join(", ")));
+        let deferral = def.primary_key_deferral.declared();
+        lines.push(format!("  PRIMARY KEY ({}){deferral}", key.join(", ")));
     }
     lines.extend(def.constraints.iter().map(|c| format!("  {}", constraints::text(def, c, snapshot))));
     let layout = match def.options.layout {
@@ -483,8 +518,13 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         columns if columns.is_empty() => String::new(),
         columns => format!(", cluster_by = '{}'", columns.join(",").replace('\'', "''")),
     };
+    let key_index = match def.options.key_index {
+        KeyIndex::Tree => String::new(),
+        key_index => format!(", key_index = '{}'", key_index.name()),
+    };
+    let others = format!("{encoding}{cluster_by}{key_index}");
     format!(
-        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}'{encoding}{cluster_by})",
+        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}'{others})",
         lines.join(",\n")
     )
 }

@@ -17,7 +17,7 @@ use datafusion::common::{Constraint, Constraints};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use lode_engine::{Snapshot, Table};
+use lode_engine::{Deferral, Snapshot, Table};
 
 use crate::arrow_convert::arrow_type;
 use crate::scan::{Access, LodeScanExec, ScanSpec, engine_error, estimate};
@@ -49,7 +49,9 @@ impl LodeTable {
         let fields: Vec<Field> =
             columns.map(|c| Field::new(&c.name, arrow_type(c.ty.data_type), c.ty.nullable)).collect();
         let key: Vec<usize> = table.def().primary_key.iter().map(|&c| usize::from(c)).collect();
-        let keys = if key.is_empty() { vec![] } else { vec![Constraint::PrimaryKey(key)] };
+        // A transaction may have a key twice whose check waits for its commit. Then no column follows from the key.
+        let is_known = !key.is_empty() && table.def().primary_key_deferral == Deferral::None;
+        let keys = if is_known { vec![Constraint::PrimaryKey(key)] } else { vec![] };
         let constraints = Constraints::new_unverified(keys);
         Self { snapshot, table, offload, counts, schema: Arc::new(Schema::new(fields)), constraints }
     }

@@ -9,8 +9,10 @@
 //! ```
 //!
 //! Invariants: statements of an open transaction run one at a time; while a change holds the engine's transaction,
-//! the session's counts as failed, so that a cancelled statement leaves no partial change behind.
+//! the session's counts as failed, so that a cancelled statement leaves no partial change behind. A statement that fails
+//! gives the transaction back as failed, so that ROLLBACK TO can undo what it did.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
@@ -47,6 +49,8 @@ pub(crate) struct Transactions {
 struct OpenTransaction {
     /// `None` while a statement holds it.
     txn: Option<WriteTxn>,
+    /// Tells it from the session's other transactions.
+    mark: Arc<()>,
     failed: bool,
     read_only: bool,
     savepoints: Vec<(String, SavedChanges)>,
@@ -54,10 +58,38 @@ struct OpenTransaction {
 
 /// The transaction in which a statement changes something.
 pub(crate) struct StatementTxn {
-    pub(crate) txn: WriteTxn,
+    pub(crate) txn: HeldTxn,
+}
+
+/// The engine's transaction while a statement has it. Dropped, it goes back to the open transaction that it is, which
+/// stays failed.
+pub(crate) struct HeldTxn {
+    txn: Option<WriteTxn>,
     /// The session's open transaction, which continues after the statement; `None` if the statement is a transaction
     /// of its own.
-    of: Option<Transactions>,
+    of: Option<(Transactions, Arc<()>)>,
+}
+
+impl Deref for HeldTxn {
+    type Target = WriteTxn;
+
+    fn deref(&self) -> &WriteTxn {
+        self.txn.as_ref().expect("the statement has not ended")
+    }
+}
+
+impl DerefMut for HeldTxn {
+    fn deref_mut(&mut self) -> &mut WriteTxn {
+        self.txn.as_mut().expect("the statement has not ended")
+    }
+}
+
+impl Drop for HeldTxn {
+    fn drop(&mut self) {
+        let (Some(txn), Some((of, mark))) = (self.txn.take(), &self.of) else { return };
+        // Dropping a transaction frees the pages that it loaded, so that happens without the lock.
+        let _ended = of.put(txn, mark, true);
+    }
 }
 
 impl Transactions {
@@ -83,6 +115,10 @@ impl Transactions {
 
     /// Takes the engine's transaction, if one is open.
     pub(crate) fn take(&self, to_change: bool) -> Result<Option<WriteTxn>, SqlError> {
+        Ok(self.take_marked(to_change)?.map(|(txn, _)| txn))
+    }
+
+    fn take_marked(&self, to_change: bool) -> Result<Option<(WriteTxn, Arc<()>)>, SqlError> {
         let mut slot = self.slot.lock();
         let Some(open) = &mut *slot else { return Ok(None) };
         if open.failed {
@@ -92,7 +128,33 @@ impl Transactions {
             return Err(SqlError::ReadOnly);
         }
         open.failed = true;
-        Ok(open.txn.take())
+        let mark = open.mark.clone();
+        Ok(open.txn.take().map(|txn| (txn, mark)))
+    }
+
+    /// Puts a transaction back. Returns it if the session's open transaction is another one.
+    fn put(&self, txn: WriteTxn, mark: &Arc<()>, failed: bool) -> Option<WriteTxn> {
+        match &mut *self.slot.lock() {
+            Some(open) if Arc::ptr_eq(&open.mark, mark) => {
+                (open.txn, open.failed) = (Some(txn), failed);
+                None
+            }
+            _ => Some(txn),
+        }
+    }
+
+    /// Runs a statement that changes something in the transaction that was taken, checks its keys, and gives the
+    /// transaction back.
+    pub(crate) fn change<T>(
+        &self,
+        mut txn: WriteTxn,
+        statement: impl FnOnce(&mut WriteTxn) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let done = statement(&mut txn).and_then(|done| Ok(txn.end_statement().map(|()| done)?));
+        if let Some(open) = &mut *self.slot.lock() {
+            (open.txn, open.failed) = (Some(txn), done.is_err());
+        }
+        done
     }
 
     /// The statement that took the transaction has ended well, or has changed nothing.
@@ -125,12 +187,16 @@ impl StatementTxn {
         .await
     }
 
-    /// Ends the statement's work. Commits if the statement is a transaction of its own. May block.
-    pub(crate) fn finish(self) -> Result<(), SqlError> {
-        match self.of {
-            None => drop(self.txn.commit()?),
-            Some(of) => of.give_back(self.txn),
-        }
+    /// Ends the statement's work. Commits if the statement is a transaction of its own; else checks the keys that it put
+    /// in. May block.
+    pub(crate) fn finish(mut self) -> Result<(), SqlError> {
+        let Some((of, mark)) = self.txn.of.clone() else {
+            let txn = self.txn.txn.take().expect("the statement has not ended");
+            return Ok(txn.commit().map(drop)?);
+        };
+        self.txn.end_statement()?;
+        let txn = self.txn.txn.take().expect("the statement has not ended");
+        drop(of.put(txn, &mark, false));
         Ok(())
     }
 }
@@ -167,15 +233,16 @@ impl Session {
     /// The transaction for a statement that changes something.
     pub(crate) async fn work(&self) -> Result<StatementTxn, SqlError> {
         let transactions = self.transactions();
-        if let Some(txn) = transactions.take(true)? {
-            return Ok(StatementTxn { txn, of: Some(transactions.clone()) });
+        if let Some((txn, mark)) = transactions.take_marked(true)? {
+            let of = Some((transactions.clone(), mark));
+            return Ok(StatementTxn { txn: HeldTxn { txn: Some(txn), of } });
         }
         let (db, alone) = (self.database().clone(), self.commits_alone());
         let durability = self.durability().of_engine();
         let begin = move || {
             let mut txn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
             txn.set_durability(durability);
-            Ok(StatementTxn { txn, of: None })
+            Ok(StatementTxn { txn: HeldTxn { txn: Some(txn), of: None } })
         };
         self.brief(begin).await
     }
@@ -224,7 +291,8 @@ impl Session {
         }
         let db: Database = self.database().clone();
         let txn = self.brief(move || Ok(db.begin_write()?)).await?;
-        let open = OpenTransaction { txn: Some(txn), failed: false, read_only, savepoints: Vec::new() };
+        let (txn, mark) = (Some(txn), Arc::default());
+        let open = OpenTransaction { txn, mark, failed: false, read_only, savepoints: Vec::new() };
         *self.transactions().slot.lock() = Some(open);
         Ok(())
     }

@@ -71,7 +71,7 @@ async fn script(db: &Database, text: &str) {
 /// PostgreSQL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interleaved_statements_answer_as_postgresql_does() {
-    assert_eq!(recorded(include_str!("transactions.txt")).await, 6);
+    assert_eq!(recorded(include_str!("transactions.txt")).await, 7);
 }
 
 /// Runs the statements of `errors.txt`, each of which fails. The same script compares them with PostgreSQL.

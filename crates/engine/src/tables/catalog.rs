@@ -6,7 +6,8 @@
 //!
 //! A commit that changes a table writes the table's descriptor in the same batch as its pages. The root changes only when tables
 //! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET
-//! NULL, 4 if it has a delta, 5 if it has options or trees that Lode did not know before.
+//! NULL, 4 if it has a delta, 5 if it has `cluster_by` or was rewritten by VACUUM FULL, 6 if a constraint is DEFERRABLE
+//! or `key_index` is not the default.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, TableId};
 use lode_command::{ExtentInfo, PageWrite, ReadRequest};
 
-use super::definition::{Constraint, IndexKind, OnDelete, Rule};
+use super::definition::{Constraint, IndexKind, KeyIndex, OnDelete, Rule};
 use super::snapshot::TablesState;
 use super::table::{Table, TableDescriptor};
 use crate::EngineError;
@@ -31,6 +32,7 @@ const VERSION_CONSTRAINTS: u8 = 2;
 const VERSION_ON_DELETE: u8 = 3;
 const VERSION_DELTA: u8 = 4;
 const VERSION_CLUSTERED: u8 = 5;
+const VERSION_KEYS: u8 = 6;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -186,6 +188,7 @@ fn version_of(t: &Table) -> u8 {
     let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
+        _ if t.def().has_deferrable() || t.def().options.key_index != KeyIndex::Tree => VERSION_KEYS,
         _ if t.is_rewritten || !t.def().options.cluster_by.is_empty() => VERSION_CLUSTERED,
         _ if t.has_delta() => VERSION_DELTA,
         true => VERSION_PLAIN,

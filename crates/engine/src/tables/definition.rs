@@ -34,6 +34,9 @@ pub struct TableDef {
     pub columns: Vec<ColumnDef>,
     /// The columns of its primary key, in the key's order; empty without one.
     pub primary_key: Vec<u16>,
+    /// Whether the check of the primary key may wait for the commit.
+    #[serde(default, skip_serializing_if = "Deferral::is_none")]
+    pub primary_key_deferral: Deferral,
     /// What `WITH (...)` said.
     pub options: TableOptions,
     /// What its rows must satisfy beside NOT NULL and the primary key.
@@ -48,6 +51,37 @@ pub struct Constraint {
     pub name: String,
     /// What it says.
     pub rule: Rule,
+    /// Whether its check may wait for the commit. That of a foreign key always does, and a CHECK has none.
+    #[serde(default, skip_serializing_if = "Deferral::is_none")]
+    pub deferral: Deferral,
+}
+
+/// Whether the check of a constraint may wait for the commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deferral {
+    /// NOT DEFERRABLE.
+    #[default]
+    None,
+    /// DEFERRABLE INITIALLY IMMEDIATE.
+    Immediate,
+    /// DEFERRABLE INITIALLY DEFERRED.
+    Deferred,
+}
+
+impl Deferral {
+    /// How SQL declares it, behind a constraint and a blank; empty for the default.
+    pub const fn declared(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Immediate => " DEFERRABLE",
+            Self::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 /// What a constraint says.
@@ -114,6 +148,39 @@ pub struct TableOptions {
     /// The columns in whose order VACUUM FULL puts the rows. Empty: the primary key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_by: Vec<u16>,
+    /// What finds rows of pages by their keys, if the table has a delta.
+    #[serde(default, skip_serializing_if = "KeyIndex::is_tree")]
+    pub key_index: KeyIndex,
+}
+
+/// What finds rows of pages by their PRIMARY KEY and UNIQUE keys, if changes go to a delta.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyIndex {
+    /// Entries of a tree, except those of loads in the order of the primary key.
+    #[default]
+    Tree,
+    /// The page index: bounds of the values of each page. The tree has entries only of rows that are in the delta.
+    PageIndex,
+}
+
+impl KeyIndex {
+    /// The choice of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Tree, Self::PageIndex].into_iter().find(|k| k.name() == name)
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tree => "tree",
+            Self::PageIndex => "page_index",
+        }
+    }
+
+    fn is_tree(&self) -> bool {
+        *self == Self::Tree
+    }
 }
 
 /// Where changes of few rows go.
@@ -242,6 +309,11 @@ impl TableDef {
             let what = "a table of row pages has no delta: its changes go to pages";
             return Err(EngineError::invalid(&self.name, what));
         }
+        if let Some(key) = self.key_outside_page_index() {
+            let names: Vec<&str> = key.iter().map(|&c| self.columns[usize::from(c)].name.as_str()).collect();
+            let what = format!("the page index has no column of the key ({})", names.join(", "));
+            return Err(EngineError::invalid(&self.name, what));
+        }
         let encodings = &self.options.encoding;
         let listed: Vec<u16> = encodings.columns.keys().copied().collect();
         check_columns(&self.name, "the encoding", &listed, columns)?;
@@ -281,6 +353,31 @@ impl TableDef {
             _ => None,
         });
         primary.into_iter().chain(unique)
+    }
+
+    /// Whether the check of the `n`-th key waits for the commit.
+    pub(super) fn is_key_deferred(&self, n: usize) -> bool {
+        let primary = (!self.primary_key.is_empty()).then_some(self.primary_key_deferral);
+        let unique = self.constraints.iter().filter(|c| matches!(c.rule, Rule::Unique { .. }));
+        primary.into_iter().chain(unique.map(|c| c.deferral)).nth(n) == Some(Deferral::Deferred)
+    }
+
+    /// A key that the page index should find, but of which it has no column.
+    pub fn key_outside_page_index(&self) -> Option<&[u16]> {
+        if self.options.key_index != KeyIndex::PageIndex {
+            return None;
+        }
+        let indexed = match &self.options.page_index[..] {
+            [] => self.index_columns_default(),
+            columns => columns.to_vec(),
+        };
+        self.keys().map(|(_, key)| key).find(|key| key.iter().all(|c| !indexed.contains(c)))
+    }
+
+    /// Whether a constraint is DEFERRABLE.
+    pub(super) fn has_deferrable(&self) -> bool {
+        let all = self.constraints.iter().map(|c| c.deferral);
+        std::iter::once(self.primary_key_deferral).chain(all).any(|d| d != Deferral::None)
     }
 
     /// The columns in whose order VACUUM FULL puts the rows: `cluster_by`, else the primary key. Empty: the order stays.
@@ -380,6 +477,7 @@ mod tests {
             name: "t".into(),
             columns: types.iter().enumerate().map(column).collect(),
             primary_key: primary_key.into(),
+            primary_key_deferral: Deferral::None,
             options: TableOptions::default(),
             constraints: Vec::new(),
         }

@@ -50,8 +50,8 @@ use write::{Limits, Merged};
 
 pub(crate) use catalog::{empty_root, known_extents, read as read_catalog};
 pub use definition::{
-    COLUMNS_MAX, Changes, ColumnDef, Constraint, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind,
-    Layout, OnDelete, Rule, TableDef, TableOptions,
+    COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef,
+    IndexKind, KeyIndex, Layout, OnDelete, Rule, TableDef, TableOptions,
 };
 pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};

@@ -175,6 +175,30 @@ impl Snapshot {
         Ok(Some(self.with_own_pages(t, found)))
     }
 
+    /// The pages of the main that may hold a key by the page index; `None` if it says nothing of the key's columns. The bounds of all
+    /// pages are read by the first lookup in a version of a table.
+    pub(in crate::tables) fn main_pages_of_key(
+        &self,
+        t: &Table,
+        key: &[u16],
+        values: &[Value],
+    ) -> Result<Option<Vec<Lpid>>, EngineError> {
+        let base = self.own().map_or(self, |own| own.base());
+        let Some(base) = base.tables().find(|b| b.id() == t.id()) else { return Ok(Some(Vec::new())) };
+        let known = base.bounds.0.lock().get(key).cloned().flatten();
+        let bounds = match known {
+            Some(known) => known,
+            None => {
+                let Some(read) = self.read_bounds(base, key)?.map(Arc::new) else { return Ok(None) };
+                base.bounds.0.lock().insert(key.into(), Some(read.clone()));
+                read
+            }
+        };
+        let types: Vec<DataType> =
+            key.iter().map(|&c| t.schema().columns[usize::from(c)].data_type).collect();
+        Ok(Some(bounds.candidates(values, &types)))
+    }
+
     /// The bounds of all pages of this version of a table, from the second lookup on.
     fn bounds(&self, t: &Arc<Table>, key: &[u16]) -> Result<Option<Arc<PageBounds>>, EngineError> {
         {

@@ -17,7 +17,7 @@ use lode_program::IndexRule;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::KnownBounds;
-use super::definition::{Changes, IndexDef, IndexKind, TableDef};
+use super::definition::{Changes, IndexDef, IndexKind, KeyIndex, TableDef};
 use super::delta::{Delta, Directory, RowsOf, delta_extent};
 use super::statistics::{TableSize, TableStatistics};
 use crate::storage::columns::PageOwner;
@@ -237,6 +237,11 @@ impl Table {
     /// Whether few changes go to a delta.
     pub fn has_delta(&self) -> bool {
         self.delta.is_some()
+    }
+
+    /// Whether the page index, and no tree, finds rows of its pages by their keys.
+    pub(super) fn finds_keys_by_page(&self) -> bool {
+        self.has_delta() && self.def.options.key_index == KeyIndex::PageIndex
     }
 
     pub(super) fn to_descriptor(&self) -> TableDescriptor {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use lode_base::CommitNo;
 use lode_base::random::Random;
 use lode_engine::{
-    Changes, Constraint, Database, DatabaseOptions, EngineError, IndexDef, IndexKind, Layout, OnDelete, Rule,
-    Snapshot, TableDef,
+    Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, IndexDef, IndexKind, Layout,
+    OnDelete, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, Value};
 
@@ -67,7 +67,7 @@ pub(super) fn defined(t: usize) -> TableDef {
     let columns: Vec<(&str, DataType)> = ["k", "r", "d", "s"].into_iter().zip(TYPES).collect();
     let mut def = def(NAMES[t], &columns, &[0], Layout::Auto);
     def.options.changes = Changes::Delta;
-    def.constraints = vec![Constraint { name: "rule".into(), rule }];
+    def.constraints = vec![Constraint { name: "rule".into(), rule, deferral: Deferral::None }];
     def
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use lode_command::{Answer, Device};
 use lode_engine::{
-    Changes, ColumnDef, Database, DatabaseOptions, EngineError, Layout, RowAddress, Snapshot, TableDef,
-    TableOptions,
+    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Layout, RowAddress, Snapshot,
+    TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
 use lode_program::Program;
@@ -63,6 +63,7 @@ pub fn def(name: &str, columns: &[(&str, DataType)], primary_key: &[u16], layout
         name: name.into(),
         columns: columns.iter().map(column).collect(),
         primary_key: primary_key.into(),
+        primary_key_deferral: Deferral::None,
         options: TableOptions { layout, changes: crate::support::changes(layout), ..TableOptions::default() },
         constraints: Vec::new(),
     }

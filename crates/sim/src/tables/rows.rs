@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use lode_command::Answer;
 use lode_engine::{
-    Changes, ColumnDef, Constraint, EngineError, IndexDef, IndexKind, OnDelete, RowAddress, Rule, Snapshot,
-    Table, TableDef, TableOptions,
+    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, OnDelete, RowAddress, Rule,
+    Snapshot, Table, TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -71,11 +71,15 @@ pub(super) fn definition(table: usize) -> TableDef {
         name: NAMES[table].into(),
         columns: COLUMNS.map(column).into(),
         primary_key: if table == PLAIN { Vec::new() } else { vec![0] },
+        primary_key_deferral: Deferral::None,
         options: TableOptions {
             changes: if has_delta(table) { Changes::Delta } else { Changes::Pages },
             ..TableOptions::default()
         },
-        constraints: rule.map(|rule| Constraint { name: "rule".into(), rule }).into_iter().collect(),
+        constraints: rule
+            .map(|rule| Constraint { name: "rule".into(), rule, deferral: Deferral::None })
+            .into_iter()
+            .collect(),
     }
 }
 

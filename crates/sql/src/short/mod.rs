@@ -242,11 +242,7 @@ async fn change(
     let counts = session.statement_counts();
     let transactions = session.transactions();
     let outcome = match transactions.take(true)? {
-        Some(mut txn) => {
-            let outcome = plan.change(&mut txn, values, settings.bulk_rows, &counts)?;
-            transactions.give_back(txn);
-            outcome
-        }
+        Some(txn) => transactions.change(txn, |txn| plan.change(txn, values, settings.bulk_rows, &counts))?,
         None => {
             let (db, alone): (Database, bool) = (session.database().clone(), session.commits_alone());
             let durability = session.durability().of_engine();

@@ -553,7 +553,7 @@ struct Conditions {
 enum Found {
     /// By all columns of a key, each equal to a value.
     Key(Vec<Comparison>),
-    Range(ChosenRange),
+    Range(Box<ChosenRange>),
 }
 
 impl Conditions {
@@ -588,7 +588,7 @@ impl Conditions {
         match ChosenRange::of(table, &compared) {
             Some(range) => {
                 let residual = all.into_iter().filter(|c| !range.has(c)).collect();
-                Ok(Self { found: Found::Range(range), residual })
+                Ok(Self { found: Found::Range(Box::new(range)), residual })
             }
             None if by_literals => Err(Planned::ByLiterals),
             None => Err(Planned::Not),
@@ -659,7 +659,7 @@ impl<'a> Expressions<'a> {
                 Ok(values.map(|values| Access::Key { columns, values }))
             }
             Found::Range(range) => {
-                Ok(self.range(table, range, few, residual)?.map(|range| Access::Range(Box::new(range))))
+                Ok(self.range(table, *range, few, residual)?.map(|range| Access::Range(Box::new(range))))
             }
         }
     }

@@ -98,13 +98,14 @@ impl OwnRows {
         values: &[Value],
     ) -> Result<Vec<RowId>, EngineError> {
         let of_key: Vec<DataType> = key.iter().map(|&c| types[usize::from(c)]).collect();
-        let Some(bytes) = key_of_values(of_key, values) else { return Ok(Vec::new()) };
+        let bytes_of = |values: &[Value]| key_of_values(of_key.iter().copied(), values);
+        let Some(bytes) = bytes_of(values) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for layer in &self.layers {
             for &id in layer.by_key(types, key)?.get(&bytes).into_iter().flatten() {
                 let now = self.get(id).and_then(|c| c.after.as_ref());
                 let has_it = match now {
-                    Some(image) => values_of(types, image, key)? == values,
+                    Some(image) => bytes_of(&values_of(types, image, key)?).as_ref() == Some(&bytes),
                     None => false,
                 };
                 if has_it && !found.contains(&id) {

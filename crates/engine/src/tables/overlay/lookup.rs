@@ -5,18 +5,21 @@
 //!        └─ pages whose bounds hold it ─► slots ─► row ids ─┴─► those whose row has the key at the snapshot
 //! ```
 //!
-//! A load whose leading key column never falls has no entries: the bounds of its pages lead to its keys.
+//! A load whose leading key column never falls has no entries: the bounds of its pages lead to its keys. With
+//! `key_index = 'page_index'` no row of a page has entries, and the drive's page index has the bounds.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 
-use lode_page::{Column, DataType, Value};
+use lode_page::{Column, ColumnType, DataType, Schema, Value};
+use lode_program::{CompareOp, Expr, Meter, Passed, Program};
 
 use crate::EngineError;
 use crate::storage::columns::columns;
 use crate::tables::definition::IndexDef;
 use crate::tables::delta::{ENTRY_KEY_BYTES_MAX, RowId, Sorted, Span, id_of_key, key_prefix};
 use crate::tables::key::{key_of_values, prefix_end};
+use crate::tables::read::Whole;
 use crate::tables::table::Table;
 use crate::trees::{Snapshot, Tree};
 
@@ -58,7 +61,9 @@ impl Snapshot {
             }
             None => self.entries(&tree, key_prefix(n, &bytes), &mut found)?,
         }
-        if n == 0 && t.def().primary_key == key {
+        if t.finds_keys_by_page() && t.unique_index(n).is_none() {
+            self.rows_by_page_index(t, key, values, &mut found)?;
+        } else if n == 0 && t.def().primary_key == key {
             self.rows_in_pages(t, key, values, &bytes, &mut found)?;
         }
         found.sort_unstable();
@@ -81,6 +86,51 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Rows of pages whose bounds in the page index hold the key.
+    fn rows_by_page_index(
+        &self,
+        t: &Table,
+        key: &[u16],
+        values: &[Value],
+        found: &mut Vec<RowId>,
+    ) -> Result<(), EngineError> {
+        let directory = self.directory(t)?;
+        let pages = match self.main_pages_of_key(t, key, values)? {
+            Some(pages) => pages,
+            None => directory.spans().values().map(|span| span.lpid).collect(),
+        };
+        let types = key.iter().map(|&c| t.schema().columns[usize::from(c)]);
+        let schema = Schema { version: t.schema().version, columns: types.collect() };
+        let is_float = |c: &ColumnType| matches!(c.data_type, DataType::Real | DataType::Double);
+        // Equal floats may differ in their bits.
+        let program = match schema.columns.iter().any(is_float) {
+            true => None,
+            false => {
+                let terms = (0u16..).zip(values).zip(&schema.columns).map(|((i, v), c)| {
+                    Expr::compare(CompareOp::Eq, Expr::Column(i), Expr::Const(v.clone(), c.data_type))
+                });
+                let filter = Some(Expr::And(terms.collect()));
+                Some(Program::check(schema.clone(), filter, Vec::new(), true)?)
+            }
+        };
+        for lpid in pages {
+            let Some(span) = directory.span_of(lpid) else { continue };
+            let of_key = columns(self.view(), self.tables_state(), lpid, key)?.columns;
+            // The bounds of the directory are of the primary key.
+            let sorted = if t.def().primary_key == key { sorted_by(span) } else { Sorted::No };
+            let slots: Vec<u32> = match &program {
+                Some(program) if sorted == Sorted::No => {
+                    let passed = Passed::of(program, &mut Whole(&of_key), &mut Meter::default())
+                        .map_err(|e| EngineError::invalid(t.name(), e.to_string()))?;
+                    passed.selection().slots(of_key[0].rows())
+                }
+                _ => slots_of_key(&of_key, values, span.rows, sorted).map(|slot| slot as u32).collect(),
+            };
+            found.extend(slots.into_iter().filter_map(|slot| directory.id_of(lpid, slot)));
+        }
+        Ok(())
+    }
+
     /// Rows of pages whose keys no tree has.
     fn rows_in_pages(
         &self,
@@ -93,7 +143,7 @@ impl Snapshot {
         let directory = self.directory(t)?;
         for (_, span) in directory.pages_of_key(bytes) {
             let of_key = columns(self.view(), self.tables_state(), span.lpid, key)?.columns;
-            for slot in slots_of_key(&of_key, values, span) {
+            for slot in slots_of_key(&of_key, values, span.rows, sorted_by(span)) {
                 found.extend(directory.id_of(span.lpid, slot as u32));
             }
         }
@@ -101,15 +151,21 @@ impl Snapshot {
     }
 }
 
+/// How the rows of a page are sorted by the primary key.
+fn sorted_by(span: &Span) -> Sorted {
+    span.keys.as_ref().map_or(Sorted::No, |k| k.sorted)
+}
+
 /// The rows of a page with these values.
 fn slots_of_key<'a>(
     columns: &'a [Column],
     values: &'a [Value],
-    span: &Span,
+    rows: u32,
+    sorted: Sorted,
 ) -> impl Iterator<Item = usize> + use<'a> {
-    let rows = (span.rows as usize).min(columns[0].rows());
+    let rows = (rows as usize).min(columns[0].rows());
     // The leading columns by which the rows are sorted.
-    let sorted = match span.keys.as_ref().map_or(Sorted::No, |k| k.sorted) {
+    let sorted = match sorted {
         Sorted::No => 0,
         Sorted::ByLeading => 1,
         Sorted::ByKey => columns.len(),

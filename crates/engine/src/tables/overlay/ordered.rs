@@ -179,7 +179,9 @@ impl Table {
         if !self.has_delta() {
             return Vec::new();
         }
-        let keys = self.def().keys().enumerate().map(|(n, (_, columns))| RowOrder {
+        // With `key_index = 'page_index'` rows of pages have no entries.
+        let keys = self.def().keys().enumerate().filter(|_| !self.finds_keys_by_page());
+        let keys = keys.map(|(n, (_, columns))| RowOrder {
             columns: columns.into(),
             index: None,
             source: Entries::Key(n),

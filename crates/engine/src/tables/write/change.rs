@@ -7,9 +7,10 @@ use lode_page::{Column, PageKind};
 
 use super::cutter::{Cutter, Shape};
 use super::held_rows::HeldRows;
-use super::key_check::{EachKey, NewKeys, visit_rows};
+use super::key_check::{Checked, EachKey, NewKeys, visit_rows};
 use super::key_order::KeyOrder;
 use super::stream::{Io, Stream};
+use super::unchecked::Unchecked;
 use crate::EngineError;
 use crate::storage::columns::unpublished;
 use crate::tables::delta::{OwnRows, Sorted};
@@ -38,6 +39,8 @@ pub(super) struct TableChange {
     pub(super) rows: OwnRows,
     /// Bytes of these rows, about.
     pub(super) rows_bytes: usize,
+    /// What put keys in that no end of a statement has checked yet.
+    pub(super) unchecked: Unchecked,
     /// At the commit: whether the rows are so many that pages are made of them.
     pub(super) folds: bool,
     /// At the commit: how the loaded primary keys are sorted, if their order proved them distinct.
@@ -169,20 +172,21 @@ impl TableChange {
         t: &Table,
     ) -> Result<(), EngineError> {
         self.stream.flush(io.store)?;
-        self.check_all_keys(snapshot, key_check_bytes, base, t)
+        let load = self.load.as_ref().filter(|_| self.stream.is_untouched());
+        self.sorted = load.and_then(Load::sorted);
+        self.check_flushed(snapshot, key_check_bytes, base, t, Checked::All)
     }
 
-    /// As [`TableChange::check_keys`]; loads are flushed.
-    pub(super) fn check_all_keys(
-        &mut self,
+    /// Checks some of the keys. Loads are flushed.
+    pub(super) fn check_flushed(
+        &self,
         snapshot: &Snapshot,
         key_check_bytes: usize,
         base: Option<&Table>,
         t: &Table,
+        which: Checked,
     ) -> Result<(), EngineError> {
-        let load = self.load.as_ref().filter(|_| self.stream.is_untouched());
-        self.sorted = load.and_then(Load::sorted);
-        for (n, (constraint, key)) in t.keys().enumerate() {
+        for (n, (constraint, key)) in t.keys().enumerate().filter(|(n, _)| which.has(t, *n)) {
             let mut held: Vec<Vec<Column>> = Vec::new();
             if let Some(part) = self.rows_now(t, key)? {
                 held.push(part);
@@ -196,7 +200,7 @@ impl TableChange {
             for part in self.load.iter().flat_map(|l| l.cutter.parts()) {
                 held.push(chosen(&part, key));
             }
-            let order = self.load.as_mut().and_then(|l| l.order.as_mut()).filter(|_| constraint.is_none());
+            let order = self.load.as_ref().and_then(|l| l.order.as_ref()).filter(|_| constraint.is_none());
             let new_keys = NewKeys {
                 snapshot,
                 key_check_bytes,

@@ -288,7 +288,7 @@ mod tests {
         Encodings { all: EncodingChoice::Plain, ..Encodings::default() }
     }
     use crate::storage::catalog::root_lpid;
-    use crate::tables::definition::{ColumnDef, Encodings, TableDef, TableOptions};
+    use crate::tables::definition::{ColumnDef, Deferral, Encodings, TableDef, TableOptions};
 
     fn table(layout: Layout) -> Table {
         let column = |name: &str, data_type| ColumnDef {
@@ -301,6 +301,7 @@ mod tests {
             name: "t".into(),
             columns: vec![column("k", DataType::BigInt), column("s", DataType::Text)],
             primary_key: Vec::new(),
+            primary_key_deferral: Deferral::None,
             options: TableOptions { layout, encoding: plain(), ..TableOptions::default() },
             constraints: Vec::new(),
         };

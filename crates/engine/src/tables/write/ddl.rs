@@ -1,9 +1,11 @@
 //! Tables and indexes that a transaction creates and drops.
 
+use lode_page::Column;
+
 use super::WriteTxn;
 use super::foreign::check_unreferenced;
 use super::indexes::check_index;
-use super::key_check::check_key;
+use super::key_check::{check_key, duplicate};
 use crate::EngineError;
 use crate::storage::catalog::root_lpid;
 use crate::tables::catalog::TableCatalog;
@@ -123,7 +125,8 @@ impl WriteTxn {
 
     fn fill_btree(&self, table: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
         if let IndexKind::Btree { unique: true } = def.kind {
-            check_key(&self.snapshot, self.limits.key_check_bytes, table, Some(&def.name), &def.columns)?;
+            let twice = |columns: &[Column], row: usize| duplicate(table, Some(&def.name), columns, row);
+            check_key(&self.snapshot, self.limits.key_check_bytes, table, &def.columns, twice)?;
         }
         self.indexes().fill(table, def, tree)
     }

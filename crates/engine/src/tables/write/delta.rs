@@ -16,6 +16,7 @@ use lode_page::{Column, Value, ops, row};
 use super::WriteTxn;
 use super::change::{INSERT_BYTES_MAX, TableChange};
 use super::stream::Io;
+use super::unchecked::sets_key;
 use crate::EngineError;
 use crate::tables::delta::{Image, RowChange, RowId, delta_key, is_delta};
 use crate::tables::key::chosen;
@@ -230,12 +231,17 @@ impl WriteTxn {
             let layer = ids.into_iter().zip(found).zip(after).map(|((id, change), after)| {
                 (id, RowChange { before: change.before, after: Some(after.into()), deleted: None })
             });
-            self.changes.entry(t.id()).or_default().put_rows(layer.collect());
+            let change = self.changes.entry(t.id()).or_default();
+            if sets_key(t, columns) {
+                change.unchecked.note_rows(t, &all);
+            }
+            change.put_rows(layer.collect());
         }
         if !loaded.is_empty() {
             let addresses: Vec<RowAddress> = loaded.iter().map(|&i| rows[i]).collect();
-            let edits = &mut self.changes.entry(t.id()).or_default().edits;
-            own::update(edits, &self.values, t, &addresses, columns, &taken(&loaded));
+            let change = self.changes.entry(t.id()).or_default();
+            change.unchecked.note_edits(t, &addresses, columns);
+            own::update(&mut change.edits, &self.values, t, &addresses, columns, &taken(&loaded));
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use super::entries::{entries_of_index, entries_of_key, keys_with_entries};
 use super::fold::Folded;
 use super::foreign::ForeignKeys;
 use super::indexes::{IndexChanges, LateRemovals};
+use super::key_check::Checked;
 use super::rewrite::Rewritten;
 use crate::EngineError;
 use crate::storage::columns::without_pool;
@@ -201,10 +202,12 @@ impl WriteTxn {
     }
 
     /// Checks keys and foreign keys of changed rows at the transaction's snapshot.
-    fn check_rows(&self, changes: &mut Changes) -> Result<(), EngineError> {
-        for (id, change) in changes.iter_mut() {
+    fn check_rows(&self, changes: &Changes) -> Result<(), EngineError> {
+        for (id, change) in changes {
             let t = self.working(*id);
-            change.check_all_keys(&self.snapshot, self.limits.key_check_bytes, Some(&t), &t)?;
+            // The ends of statements have checked the others at this snapshot.
+            let which = if change.unchecked.is_empty() { Checked::Deferred } else { Checked::All };
+            change.check_flushed(&self.snapshot, self.limits.key_check_bytes, Some(&t), &t, which)?;
         }
         ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes }.check()
     }
@@ -436,7 +439,7 @@ impl WriteTxn {
         placed.extend(r.writes.iter().map(|w| w.lpid).filter(|l| !fresh.contains(l)));
         placed.retain(|l| !of_folds.contains(l));
         let mut spans: BTreeMap<RowId, Span> = self.snapshot.directory(t)?.spans().clone();
-        note_fold(&mut spans, &tree, std::mem::take(&mut r.folded), writes, false);
+        note_fold(t, &mut spans, &tree, std::mem::take(&mut r.folded), writes, false)?;
         let delta = t.delta().expect("the table has a delta");
         let sources = RowSources::of(&self.snapshot, t, &tree);
         let columns = sources.columns();
@@ -484,12 +487,13 @@ fn edited_ids(at: &Snapshot, t: &Table, lpid: Lpid, edit: &PageEdit) -> Result<V
 
 /// Notes what a fold did to the directory and to the delta. With `if_same`, an entry that changed since the fold stays.
 pub(super) fn note_fold(
+    t: &Table,
     spans: &mut BTreeMap<RowId, Span>,
     tree: &Tree,
     folded: Folded,
     writes: &mut RowWrites,
     if_same: bool,
-) {
+) -> Result<(), EngineError> {
     for first in folded.removed {
         spans.remove(&first);
         if !folded.added.iter().any(|(added, _)| *added == first) {
@@ -500,12 +504,22 @@ pub(super) fn note_fold(
         writes.put(tree, page_key(first).to_vec(), &span.encode());
         spans.insert(first, span);
     }
+    let types = t.types();
     for (id, image) in folded.entries {
+        // From now on the page index leads to the row, whatever became of it since the fold.
+        for (n, (_, key)) in
+            t.def().keys().enumerate().filter(|_| t.finds_keys_by_page() && !image.is_empty())
+        {
+            if let Some(bytes) = t.key_bytes(key, &values_of(&types, &image, key)?) {
+                writes.delete(tree, key_entry(n, &bytes, id));
+            }
+        }
         match if_same {
             true => writes.of(tree).delete_if(delta_key(id).to_vec(), &image),
             false => writes.delete(tree, delta_key(id).to_vec()),
         }
     }
+    Ok(())
 }
 
 /// The columns of a key among columns of these numbers.
@@ -536,6 +550,8 @@ struct RowSources<'a> {
     types: Vec<DataType>,
     /// The keys of the definition: number and columns. Their entries are in the table's tree.
     keys: Vec<(usize, Vec<u16>)>,
+    /// Those that have entries of rows of pages too.
+    page_keys: Vec<(usize, Vec<u16>)>,
     /// All keys.
     claimed: Vec<(usize, Vec<u16>)>,
     indexes: Vec<(Vec<u16>, Tree)>,
@@ -551,10 +567,11 @@ impl<'a> RowSources<'a> {
         let btrees = t.indexes().iter().filter(|i| i.kind != IndexKind::Page);
         let indexes = btrees.filter_map(|i| Some((i.columns.clone(), at.tree(&t.index_tree(i))?))).collect();
         let types = t.types();
-        Self { t, tree, types, keys, claimed, indexes }
+        let page_keys = if t.finds_keys_by_page() { Vec::new() } else { keys.clone() };
+        Self { t, tree, types, keys, page_keys, claimed, indexes }
     }
 
-    /// The columns that entries are made of.
+    /// The columns that entries and bounds of keys are made of.
     fn columns(&self) -> Vec<u16> {
         let of_keys = self.keys.iter().flat_map(|(_, key)| key.iter().copied());
         let of_indexes = self.indexes.iter().flat_map(|(columns, _)| columns.iter().copied());
@@ -604,7 +621,8 @@ impl<'a> RowSources<'a> {
             for (values, is_new) in [(was, false), (is, true)] {
                 let Some(values) = values else { continue };
                 let Some(bytes) = self.t.key_bytes(key, &values) else { continue };
-                if self.keys.len() > *n && !(is_new && planted::is(Planted::KeyEntryMissing)) {
+                let with_entries = if folded { &self.page_keys } else { &self.keys };
+                if with_entries.len() > *n && !(is_new && planted::is(Planted::KeyEntryMissing)) {
                     note(writes, self.tree, key_entry(*n, &bytes, id), is_new);
                 }
                 if claims && !planted::is(Planted::KeyNotClaimed) {
@@ -637,7 +655,7 @@ impl<'a> RowSources<'a> {
         let directory = at.directory(self.t)?;
         let id = |slot: u32| directory.id_of(lpid, slot).expect("the page is one of the table's");
         let has_bounds = directory.span_of(lpid).is_some_and(|s| s.keys.is_some());
-        let of_keys = self.keys.iter().map(|(n, key)| (Some(*n), key, self.tree));
+        let of_keys = self.page_keys.iter().map(|(n, key)| (Some(*n), key, self.tree));
         let of_indexes = self.indexes.iter().map(|(columns, tree)| (None, columns, tree));
         for (n, columns, tree) in of_keys.chain(of_indexes) {
             let (gone, mut rekeyed): (Vec<u32>, Vec<u32>) = (edit.deleted.to_vec(), edit.rekeyed(columns));

@@ -9,16 +9,17 @@
 
 use lode_page::Column;
 
-use crate::tables::definition::TableDef;
+use crate::tables::definition::{KeyIndex, TableDef};
 use crate::tables::delta::{RowId, key_entry};
 use crate::tables::index::{entry_of_row, row_keys};
 use crate::tables::key::has_null;
 
 /// The keys of which the rows of a page have entries: their numbers and columns. If the page `has_bounds`, they lead to its primary
-/// keys.
+/// keys. With `key_index = 'page_index'` the page index leads to all of them.
 pub(super) fn keys_with_entries(def: &TableDef, has_bounds: bool) -> impl Iterator<Item = (usize, &[u16])> {
     let in_bounds = move |key: &[u16]| has_bounds && *key == def.primary_key;
-    def.keys().map(|(_, key)| key).enumerate().filter(move |(n, key)| !(*n == 0 && in_bounds(key)))
+    let by_page = def.options.key_index == KeyIndex::PageIndex;
+    def.keys().map(|(_, key)| key).enumerate().filter(move |(n, key)| !(by_page || *n == 0 && in_bounds(key)))
 }
 
 /// The entries of the rows of a page in the `n`-th key of its table. `key`: the key's columns.

@@ -32,6 +32,8 @@ use crate::{EngineError, Set};
 const FEW_KEYS_MAX: usize = 1 << 18;
 /// Most values of an IN list that looks for keys. More values become bounds.
 const LIST_MAX: usize = 1024;
+/// More keys than this are not looked up by the page index one by one.
+pub(super) const PAGE_LOOKUPS_MAX: usize = 16;
 /// Equal hashes whose keys are compared at a time.
 const SUSPECTS_MAX: usize = 4096;
 
@@ -61,7 +63,29 @@ pub(super) struct NewKeys<'a> {
     /// Pages that the load wrote, and their rows.
     pub(super) loaded: Vec<Lpid>,
     pub(super) loaded_rows: u64,
-    pub(super) order: Option<&'a mut KeyOrder>,
+    pub(super) order: Option<&'a KeyOrder>,
+}
+
+/// Which keys of a table are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// All, at a commit.
+    All,
+    /// Those that are not deferred, at the end of a statement.
+    Immediate,
+    /// Those that are, at the commit of what the ends of statements have checked at the same snapshot.
+    Deferred,
+}
+
+impl Checked {
+    /// Whether the `n`-th key of a table is one of them.
+    pub(super) fn has(self, t: &Table, n: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Immediate => !t.def().is_key_deferred(n),
+            Self::Deferred => t.def().is_key_deferred(n),
+        }
+    }
 }
 
 impl NewKeys<'_> {
@@ -93,8 +117,10 @@ impl NewKeys<'_> {
     }
 
     /// Whether the keys of the load ascend, and are above all keys of the table.
-    fn is_above_table(&mut self) -> Result<bool, EngineError> {
-        let Some(first) = self.order.as_mut().and_then(|o| o.finish()) else { return Ok(false) };
+    fn is_above_table(&self) -> Result<bool, EngineError> {
+        // More rows may follow, so this order must not end.
+        let Some(mut order) = self.order.cloned() else { return Ok(false) };
+        let Some(first) = order.finish() else { return Ok(false) };
         let least = key_of(first.data_type(), &first.value(0));
         let (Some(base), 1..) = (self.base, self.base_rows()?) else { return Ok(true) };
         let greatest = self.greatest(base)?;
@@ -119,10 +145,15 @@ impl NewKeys<'_> {
                 }
             }
         }
-        if let Some(base) = self.base.filter(|t| t.has_delta()) {
+        // Each lookup may read a page that the page index does not exclude; a scan reads it once.
+        let is_fast = |t: &&Table| !t.finds_keys_by_page() || keys.len() <= PAGE_LOOKUPS_MAX;
+        if let Some(base) = self.base.filter(|t| t.has_delta()).filter(is_fast) {
             return self.look_up_each(base);
         }
-        let Some(base) = self.base.filter(|t| t.rows() > 0 && !keys.is_empty()) else { return Ok(()) };
+        let (Some(base), 1..) = (self.base, self.base_rows()?) else { return Ok(()) };
+        if keys.is_empty() {
+            return Ok(());
+        }
         if let Some(max) = self.greatest(base)? {
             let leading = self.held.iter().map(|part| &part[0]);
             let mut keys =
@@ -288,18 +319,20 @@ pub(super) fn visit_table(
 
 /// Checks that the rows of a table at a snapshot have distinct keys.
 pub(crate) fn check_table(snapshot: &Snapshot, key_check_bytes: usize, t: &Table) -> Result<(), EngineError> {
-    t.keys().try_for_each(|(constraint, key)| check_key(snapshot, key_check_bytes, t, constraint, key))
+    t.keys().try_for_each(|(constraint, key)| {
+        let twice = |columns: &[Column], row: usize| duplicate(t, constraint, columns, row);
+        check_key(snapshot, key_check_bytes, t, key, twice)
+    })
 }
 
-/// Checks that no two rows of a table at a snapshot have the same values in the columns `key`.
+/// Checks that no two rows of a table at a snapshot have the same values in the columns `key`. `twice` makes the error.
 pub(super) fn check_key(
     snapshot: &Snapshot,
     key_check_bytes: usize,
     t: &Table,
-    constraint: Option<&str>,
     key: &[u16],
+    twice: impl Fn(&[Column], usize) -> EngineError,
 ) -> Result<(), EngineError> {
-    let twice = |columns: &[Column], row| duplicate(t, constraint, columns, row);
     find_duplicate(snapshot.rows(t)?, key_check_bytes, twice, |each| {
         visit_table(snapshot, t, key, None, None, each)
     })
@@ -339,7 +372,8 @@ fn find_duplicate(
     Ok(())
 }
 
-fn duplicate(t: &Table, constraint: Option<&str>, columns: &[Column], row: usize) -> EngineError {
+/// The error of a key that is there twice.
+pub(super) fn duplicate(t: &Table, constraint: Option<&str>, columns: &[Column], row: usize) -> EngineError {
     let row: Vec<Column> = columns.iter().map(|c| ops::slice(c, row, 1)).collect();
     let (table, key) = (t.name().into(), show(&row, 0));
     match constraint {

@@ -200,7 +200,7 @@ impl WriteTxn {
         let mut later = None;
         if let Some(part) = planted_parts(&mut merged) {
             let mut apart = RowWrites::default();
-            note_fold(&mut spans, &tree, part, &mut apart, if_same);
+            note_fold(t, &mut spans, &tree, part, &mut apart, if_same)?;
             match planted_cuts::is(ForCuts::DirectoryLater) {
                 true => later = Some(apart),
                 false => {
@@ -209,7 +209,7 @@ impl WriteTxn {
                 }
             }
         }
-        note_fold(&mut spans, &tree, std::mem::take(&mut merged.folded), &mut writes, if_same);
+        note_fold(t, &mut spans, &tree, std::mem::take(&mut merged.folded), &mut writes, if_same)?;
         merged.table.directory = OnceLock::from(Arc::new(Directory::of(spans)));
         catalog.tables.insert(t.name().into(), Arc::new(merged.table));
         let releases = merged.releases.iter().map(|e| e.id).collect();

@@ -31,7 +31,9 @@ mod rewrite;
 mod runs;
 mod savepoint;
 mod spill;
+mod statement;
 mod stream;
+mod unchecked;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -198,7 +200,8 @@ impl WriteTxn {
     }
 
     /// Inserts rows, given as all columns of the table in its order; answers how many. They go to row pages. Very many rows become a
-    /// load. NOT NULL and lengths are checked here, keys at the commit.
+    /// load. NOT NULL and lengths are checked here, keys at the end of the statement
+    /// and at the commit.
     pub fn insert(&mut self, table: &str, columns: Vec<Column>) -> Result<u64, EngineError> {
         self.add(table, columns, TableChange::insert)
     }
@@ -221,7 +224,12 @@ impl WriteTxn {
         if rows > 0 {
             self.changes();
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
-            how(self.changes.entry(t.id()).or_default(), &mut io, &t, columns)?;
+            let change = self.changes.entry(t.id()).or_default();
+            change.unchecked.note_rows(&t, &columns);
+            how(change, &mut io, &t, columns)?;
+            if change.is_load() {
+                change.unchecked.note_load();
+            }
         }
         Ok(rows as u64)
     }
@@ -268,8 +276,9 @@ impl WriteTxn {
             self.spill_values()?;
             return Ok(rows.len() as u64);
         }
-        let edits = &mut self.changes.entry(t.id()).or_default().edits;
-        own::update(edits, &self.values, &t, rows, columns, &values);
+        let change = self.changes.entry(t.id()).or_default();
+        change.unchecked.note_edits(&t, rows, columns);
+        own::update(&mut change.edits, &self.values, &t, rows, columns, &values);
         self.spill_values()?;
         Ok(rows.len() as u64)
     }
