@@ -41,6 +41,11 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// Whether it is REAL or DOUBLE, whose equal values may differ in their bits.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::Real | Self::Double)
+    }
+
     /// Bytes of one value in memory, decimals at their full 16; `None` for bits and for variable lengths.
     pub const fn fixed_bytes(self) -> Option<usize> {
         match self {

@@ -33,7 +33,7 @@ impl IndexKind for Members {
 
     fn keeps(&self, t: DataType) -> bool {
         // Floats are left out: equal floats can have different bits.
-        !matches!(t, DataType::Real | DataType::Double)
+        !t.is_float()
     }
 
     fn entry_bytes(&self, types: &[DataType]) -> usize {

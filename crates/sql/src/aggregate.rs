@@ -29,7 +29,6 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
-use lode_page::DataType;
 use lode_program::{Aggregation, Call};
 
 use crate::Offload;
@@ -190,7 +189,7 @@ impl<'a> Below<'a> {
             let column = (*spec.output.get(e.downcast_ref::<Column>()?.index())?)?;
             let t = of_table.columns[usize::from(column)].data_type;
             let field = schema.field(group_by.len());
-            if matches!(t, DataType::Real | DataType::Double) || *field.data_type() != arrow_type(t) {
+            if t.is_float() || *field.data_type() != arrow_type(t) {
                 return None;
             }
             group_by.push(column);

@@ -30,7 +30,6 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::{NullsAt, OrderColumn};
-use lode_page::DataType;
 
 use crate::scan::{FirstRows, LodeScanExec, Ordered, waits_for_subquery};
 
@@ -173,8 +172,7 @@ impl<'a> Path<'a> {
     }
 
     fn is_float(&self, column: u16) -> bool {
-        let t = self.scan.spec().table.schema().columns[usize::from(column)].data_type;
-        matches!(t, DataType::Real | DataType::Double)
+        self.scan.spec().table.schema().columns[usize::from(column)].data_type.is_float()
     }
 
     /// The first rows of an order, if an index has that order.

@@ -155,7 +155,7 @@ impl<'a> Translator<'a> {
     fn in_list(&self, value: Expr, l: &InListExpr) -> Option<Expr> {
         let t = type_of(self.schema, &value).ok()?;
         // Floats: equality in the list's hash table differs from equality in the order of comparisons.
-        if matches!(t, DataType::Real | DataType::Double) {
+        if t.is_float() {
             return None;
         }
         let list = l.list().iter().map(|item| match constant(item.downcast_ref::<Literal>()?.value())? {
@@ -194,7 +194,7 @@ impl<'a> Translator<'a> {
     /// A comparison as DataFusion evaluates it. Floats are in total order, except that -0 equals +0.
     fn compare(&self, op: CompareOp, a: Expr, b: Expr) -> Option<Expr> {
         let t = type_of(self.schema, &a).ok()?;
-        if !matches!(t, DataType::Real | DataType::Double) {
+        if !t.is_float() {
             return Some(Expr::compare(op, a, b));
         }
         let (op, value, constant) = match (&a, &b) {

@@ -22,7 +22,7 @@ use lode_program::{CompareOp, Expr};
 
 use super::definition::{IndexDef, IndexKind};
 use super::delta::{Directory, RowId, id_of_key};
-use super::key::{KeyReader, NULL, PRESENT, key_of_values, prefix_end};
+use super::key::{KeyReader, NULL, PRESENT, key_with_nulls, prefix_end};
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
@@ -85,13 +85,7 @@ pub(super) fn row_keys(columns: &[Column]) -> impl Iterator<Item = Vec<u8>> {
 
 /// Returns the entry of a row of a table with a delta, by its values in the columns of the index.
 pub(super) fn row_entry(types: &[DataType], values: &[Value], id: RowId) -> Vec<u8> {
-    let mut key = Vec::new();
-    for (&t, v) in types.iter().zip(values) {
-        match key_of_values([t], std::slice::from_ref(v)) {
-            Some(value) => key.extend(value),
-            None => key.push(NULL),
-        }
-    }
+    let mut key = key_with_nulls(types.iter().copied(), values);
     key.truncate(VALUE_BYTES_MAX);
     entry_of_row(key, id)
 }

@@ -28,6 +28,12 @@ pub(super) fn chosen(columns: &[Column], key: &[u16]) -> Vec<Column> {
     key.iter().map(|&c| columns[usize::from(c)].clone()).collect()
 }
 
+/// The columns of a key among columns of these numbers.
+pub(super) fn numbered(numbers: &[u16], columns: &[Column], key: &[u16]) -> Vec<Column> {
+    let at = |c: &u16| numbers.iter().position(|n| n == c).expect("the column was read");
+    key.iter().map(|c| columns[at(c)].clone()).collect()
+}
+
 /// Whether a row has a NULL among its key columns.
 pub(super) fn has_null(columns: &[Column], row: usize) -> bool {
     columns.iter().any(|c| c.is_null(row))
@@ -143,11 +149,10 @@ fn append_number(t: DataType, b: &[u8], out: &mut Vec<u8>) {
             out.extend_from_slice(&flipped.to_be_bytes());
         }
         t => {
-            let floats = matches!(t, DataType::Real | DataType::Double);
             let start = out.len();
             out.extend(b.iter().rev());
             let negative = out[start] & 0x80 != 0;
-            match floats && negative {
+            match t.is_float() && negative {
                 true => out[start..].iter_mut().for_each(|b| *b = !*b),
                 false => out[start] ^= 0x80,
             }
@@ -160,6 +165,14 @@ fn signed(b: &[u8]) -> i128 {
     let mut wide = [if b[b.len() - 1] & 0x80 != 0 { 255 } else { 0 }; 16];
     wide[..b.len()].copy_from_slice(b);
     i128::from_le_bytes(wide)
+}
+
+/// The key of values of these types as entries of indexes have it: as [`key_of_values`], and [`NULL`] for a NULL.
+pub(super) fn key_with_nulls(types: impl IntoIterator<Item = DataType>, values: &[Value]) -> Vec<u8> {
+    let of = |(t, v): (DataType, &Value)| {
+        key_of_values([t], std::slice::from_ref(v)).unwrap_or_else(|| vec![NULL])
+    };
+    types.into_iter().zip(values).flat_map(of).collect()
 }
 
 /// The key of values of these types, each behind a 1, as entries of trees have it; `None` if one is NULL.

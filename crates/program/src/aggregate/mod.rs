@@ -132,7 +132,7 @@ impl Checked {
                 return Err(ProgramError::NoSuchColumn { column, columns });
             };
             // Only the host decides which floats are equal, and which NaN stands for all.
-            if matches!(c.data_type, DataType::Real | DataType::Double) {
+            if c.data_type.is_float() {
                 return Err(ProgramError::Unsupported("groups by floats"));
             }
             types.push(c.data_type);

@@ -309,9 +309,7 @@ impl Directory {
         &'a self,
         key: &'a [u8],
     ) -> impl Iterator<Item = (RowId, &'a Span)> + 'a {
-        let end = self.by_key.partition_point(|page| &page.low[..] <= key);
-        let near = self.by_key[..end].iter().rev().take_while(move |page| key < &page.greatest[..]);
-        near.filter(move |page| key < &page.end[..]).map(|page| (page.first, &self.spans[&page.first]))
+        self.pages_of_range(key, Bound::Included(key)).map(|(_, first, span)| (first, span))
     }
 
     /// Pages whose keys are in no tree and that may have rows with keys from `low` on, up to `end`: no key of the page is below the

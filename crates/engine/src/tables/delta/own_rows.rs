@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::ids::RowId;
 use crate::EngineError;
-use crate::tables::key::{NULL, key_of_values};
+use crate::tables::key::{key_of_values, key_with_nulls};
 
 /// All values of a row as bytes.
 pub(in crate::tables) type Image = Arc<[u8]>;
@@ -130,7 +130,7 @@ impl OwnRows {
             for (key, ids) in rows.range::<[u8], _>((Bound::Included(low), end)) {
                 for &id in ids {
                     let Some(now) = self.get(id).and_then(|c| c.after.as_ref()) else { continue };
-                    if entry_key(types, columns, &values_of(types, now, columns)?) == *key {
+                    if entry_key(types, now, columns)? == *key {
                         found.push((key.clone(), id));
                     }
                 }
@@ -148,19 +148,17 @@ impl Layer {
         let mut rows = RowsByKey::new();
         for (&id, change) in &self.rows {
             let Some(image) = &change.after else { continue };
-            let bytes = entry_key(types, key, &values_of(types, image, key)?);
+            let bytes = entry_key(types, image, key)?;
             rows.entry(bytes).or_default().push(id);
         }
         Ok(self.by_key.lock().entry(key.into()).or_insert(Arc::new(rows)).clone())
     }
 }
 
-/// The key of a row's values in some columns, as entries of indexes have it, but not cut off.
-fn entry_key(types: &[DataType], columns: &[u16], values: &[Value]) -> Vec<u8> {
-    let of = |(&c, v): (&u16, &Value)| {
-        key_of_values([types[usize::from(c)]], std::slice::from_ref(v)).unwrap_or_else(|| vec![NULL])
-    };
-    columns.iter().zip(values).flat_map(of).collect()
+/// The key of an image in some columns, as entries of indexes have it, but not cut off.
+fn entry_key(types: &[DataType], image: &[u8], columns: &[u16]) -> Result<Vec<u8>, EngineError> {
+    let of_key = columns.iter().map(|&c| types[usize::from(c)]);
+    Ok(key_with_nulls(of_key, &values_of(types, image, columns)?))
 }
 
 /// The values of an image in some columns.

@@ -11,7 +11,7 @@
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 
-use lode_page::{Column, ColumnType, DataType, Schema, Value};
+use lode_page::{Column, Schema, Value};
 use lode_program::{CompareOp, Expr, Meter, Passed, Program};
 
 use crate::EngineError;
@@ -101,9 +101,8 @@ impl Snapshot {
         };
         let types = key.iter().map(|&c| t.schema().columns[usize::from(c)]);
         let schema = Schema { version: t.schema().version, columns: types.collect() };
-        let is_float = |c: &ColumnType| matches!(c.data_type, DataType::Real | DataType::Double);
         // Equal floats may differ in their bits.
-        let program = match schema.columns.iter().any(is_float) {
+        let program = match schema.columns.iter().any(|c| c.data_type.is_float()) {
             true => None,
             false => {
                 let terms = (0u16..).zip(values).zip(&schema.columns).map(|((i, v), c)| {
@@ -171,8 +170,7 @@ fn slots_of_key<'a>(
         Sorted::ByKey => columns.len(),
     };
     // Values compare as their bytes do, except floats.
-    let is_float = |c: &Column| matches!(c.data_type(), DataType::Real | DataType::Double);
-    let sorted = sorted.min(columns.iter().position(is_float).unwrap_or(columns.len()));
+    let sorted = sorted.min(columns.iter().position(|c| c.data_type().is_float()).unwrap_or(columns.len()));
     let compare = move |row: usize, of: Range<usize>| {
         let mut each = of.map(|i| columns[i].value(row).compare(&values[i]));
         each.find(|o| *o != Some(Ordering::Equal)).unwrap_or(Some(Ordering::Equal))

@@ -23,8 +23,7 @@ use crate::tables::definition::{IndexDef, IndexKind};
 use crate::tables::delta::{
     Directory, ENTRY_KEY_BYTES_MAX, RowId, Sorted, Span, delta_key, id_of_key, key_prefix,
 };
-use crate::tables::index::row_entry;
-use crate::tables::key::{PRESENT, key_of_values, prefix_end};
+use crate::tables::key::{PRESENT, key_of_values, key_with_nulls, prefix_end};
 use crate::tables::table::{RowAddress, Table};
 use crate::trees::{Cursor, Snapshot, Tree};
 
@@ -84,8 +83,7 @@ impl RowRange {
     ) -> Option<Self> {
         let type_of = |i: usize| order.columns.get(i).map(|&c| t.schema().columns[usize::from(c)].data_type);
         let bytes = |i: usize, v: &Value| match type_of(i)? {
-            DataType::Real | DataType::Double => None,
-            data_type if v.is_null() || !v.fits(data_type) => None,
+            data_type if data_type.is_float() || v.is_null() || !v.fits(data_type) => None,
             data_type => key_of_values([data_type], std::slice::from_ref(v)),
         };
         if !order.has_all(t, equal.len() + usize::from(low.is_some() || high.is_some())) {
@@ -274,7 +272,7 @@ impl Snapshot {
                 None => rows.values(id, &read)?,
             };
             if let Some(mut values) = values
-                && without_id(row_entry(&key_types, &values[..key_types.len()], id)) == key
+                && key_with_nulls(key_types.iter().copied(), &values[..key_types.len()]) == key
             {
                 if found.rows.len() == most {
                     return Ok(None);
@@ -287,12 +285,6 @@ impl Snapshot {
         }
         Ok(None)
     }
-}
-
-/// The key of an entry of an index.
-fn without_id(mut entry: Vec<u8>) -> Vec<u8> {
-    entry.truncate(entry.len() - size_of::<u64>());
-    entry
 }
 
 /// Reads rows by id; rows of one page one after the other.
@@ -480,9 +472,8 @@ impl<'a> Merge<'a> {
     fn open(&mut self, first: RowId, span: &Span) -> Result<(), EngineError> {
         let read = columns(self.snapshot.view(), self.snapshot.tables_state(), span.lpid, self.columns)?;
         let rows = (span.rows as usize).min(read.rows);
-        let is_float = |c: &Column| matches!(c.data_type(), DataType::Real | DataType::Double);
         let sorted = match span.keys.as_ref().map_or(Sorted::No, |k| k.sorted) {
-            _ if read.columns.iter().any(is_float) => Sorted::No,
+            _ if read.columns.iter().any(|c| c.data_type().is_float()) => Sorted::No,
             sorted => sorted,
         };
         let sorted_by = match sorted {

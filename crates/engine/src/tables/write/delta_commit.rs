@@ -36,7 +36,7 @@ use crate::tables::delta::{
 };
 use crate::tables::delta::{Image, RowChange, values_of};
 use crate::tables::index;
-use crate::tables::key::{chosen, show_values};
+use crate::tables::key::{chosen, numbered, show_values};
 use crate::tables::own::PageEdit;
 use crate::tables::planted::{self, Planted};
 use crate::tables::planted_cuts::{self, Planted as ForCuts};
@@ -520,12 +520,6 @@ pub(super) fn note_fold(
         }
     }
     Ok(())
-}
-
-/// The columns of a key among columns of these numbers.
-fn numbered(numbers: &[u16], columns: &[Column], key: &[u16]) -> Vec<Column> {
-    let at = |c: &u16| numbers.iter().position(|n| n == c).expect("the column was read");
-    key.iter().map(|c| columns[at(c)].clone()).collect()
 }
 
 fn show_key(t: &Table, key: &[u16], values: &[Value]) -> String {

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use lode_base::TableId;
-use lode_page::{Column, DataType, Value, ops};
+use lode_page::{Column, Value, ops};
 use lode_program::Expr;
 
 use super::WriteTxn;
@@ -26,7 +26,7 @@ use super::key_check::{
 use super::stream::Io;
 use super::unchecked::{Unchecked, key_columns};
 use crate::tables::delta::OwnRows;
-use crate::tables::key::has_null;
+use crate::tables::key::{has_null, numbered};
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
 use crate::{EngineError, Map};
@@ -101,7 +101,7 @@ impl WriteTxn {
         let (types, of_keys) = (t.types(), key_columns(t));
         for KeyOf { n, constraint, key } in t.keys_at_statement() {
             for part in &new.parts {
-                let part = chosen(&of_keys, part, key);
+                let part = numbered(&of_keys, part, key);
                 for row in (0..part[0].rows()).filter(|&row| !has_null(&part, row)) {
                     let values: Vec<Value> = part.iter().map(|c| c.value(row)).collect();
                     let own_rows = own.with_key(&types, key, &values)?.len();
@@ -130,7 +130,7 @@ impl WriteTxn {
             parts.push(page.columns.iter().map(|c| ops::take(c, &rows)).collect());
         }
         for KeyOf { n, constraint, key } in t.keys_at_statement() {
-            let parts: Vec<Vec<Column>> = parts.iter().map(|part| chosen(&of_keys, part, key)).collect();
+            let parts: Vec<Vec<Column>> = parts.iter().map(|part| numbered(&of_keys, part, key)).collect();
             if !t.has_delta() && new.rows <= LOOKUPS_MAX && is_exact(t, key) {
                 for part in &parts {
                     for row in (0..part[0].rows()).filter(|&row| !has_null(part, row)) {
@@ -230,12 +230,5 @@ impl Table {
 
 /// Whether equal values of a key are equal in their bits, as lookups need it.
 fn is_exact(t: &Table, key: &[u16]) -> bool {
-    let is_float = |t: DataType| matches!(t, DataType::Real | DataType::Double);
-    key.iter().all(|c| !is_float(t.schema().columns[usize::from(*c)].data_type))
-}
-
-/// The columns of a key, among those of all keys.
-fn chosen(of_keys: &[u16], part: &[Column], key: &[u16]) -> Vec<Column> {
-    let at = |c: &u16| of_keys.binary_search(c).expect("the column is of a key");
-    key.iter().map(|c| part[at(c)].clone()).collect()
+    key.iter().all(|c| !t.schema().columns[usize::from(*c)].data_type.is_float())
 }
