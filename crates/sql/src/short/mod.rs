@@ -12,7 +12,9 @@
 //! exactly goes to the general path, before anything has changed.
 
 mod access;
+mod conditions;
 mod explain;
+mod parameters;
 mod plan;
 mod rest;
 mod run;

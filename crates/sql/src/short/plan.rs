@@ -3,7 +3,7 @@
 //! ```text
 //!   query of the statement's values ─► DataFusion's plan, optimized
 //!      Projection: a, v + $1          ─► outputs: columns of the row, or expressions over it and the parameters
-//!      Filter, TableScan: id = $2     ─► the values of a whole key, or a range (access.rs)
+//!      Filter, TableScan: id = $2     ─► the values of a whole key, or a range (conditions.rs, access.rs)
 //!      Sort, Limit, Aggregate         ─► DataFusion's operators over the rows that were found (rest.rs)
 //!      anything else                  ─► not short
 //! ```
@@ -38,8 +38,10 @@ use parking_lot::Mutex;
 
 use super::access::{
     Access, ChosenRange, Comparison, JOINED_ROWS_MAX, Joined, JoinedColumn, Pause, ROWS_MAX, RangeAccess,
-    Wanted, expanded, is_whole_key, means_the_same,
+    Wanted,
 };
+use super::conditions::{Conditions, Found, Steps};
+use super::parameters::{parameter_column, parameter_of};
 use super::rest::{Rest, Tree, seen};
 use super::values::{KeyValue, key_value};
 use crate::dml::{self, Checks};
@@ -407,7 +409,7 @@ fn short_plan(
     let Some(outputs) = outputs.collect::<Option<Vec<Expr>>>() else { return Ok(Planned::Not) };
     let conditions = match &action {
         Action::Insert { .. } => None,
-        _ => match Conditions::of(table, parts.conditions) {
+        _ => match Conditions::of(table, &parts.conditions) {
             Ok(conditions) => Some(conditions),
             Err(not) => return Ok(not),
         },
@@ -419,7 +421,7 @@ fn short_plan(
         None => Access::None,
         Some(found) => {
             let residual = residual.into_iter().map(|e| made.physical(e)).collect::<Result<Vec<_>, _>>()?;
-            match made.access(table, found, Few::All(ROWS_MAX), residual)? {
+            match made.access(table, found, residual)? {
                 Some(access) => access,
                 None => return Ok(Planned::Not),
             }
@@ -452,7 +454,7 @@ async fn rest_plan(
     optimized: &LogicalPlan,
 ) -> Result<Planned, SqlError> {
     let Some(tree) = Tree::of(optimized, tables) else { return Ok(Planned::Not) };
-    let steps = match Steps::of(&tree)? {
+    let steps = match Steps::of(&tree) {
         Ok(steps) => steps,
         Err(not) => return Ok(not),
     };
@@ -485,115 +487,6 @@ async fn rest_plan(
     let (table, outputs) = (Mutex::new(table.clone()), Vec::new());
     let access = Access::Range(Box::new(access));
     Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, leaf, joined, inputs, outputs, seen })))
-}
-
-/// The order in which the rows of a plan's sources are found, and the range of each source.
-struct Steps {
-    order: Vec<usize>,
-    ranges: Vec<ChosenRange>,
-}
-
-impl Steps {
-    /// `Err` with what is known of a plan of which some rows are not found by a key.
-    fn of(tree: &Tree<'_>) -> Result<Result<Self, Planned>, SqlError> {
-        let mut own = Vec::new();
-        for source in &tree.sources {
-            match Conditions::compared(&source.table, source.conditions.clone()) {
-                Ok((compared, _)) => own.push(compared),
-                Err(not) => return Ok(Err(not)),
-            }
-        }
-        let mut ranges: Vec<Option<ChosenRange>> = tree.sources.iter().map(|_| None).collect();
-        // The source whose conditions fix the most columns is read first.
-        let alone = tree.sources.iter().zip(&own).enumerate();
-        let alone = alone.filter_map(|(i, (s, compared))| Some((i, ChosenRange::of(&s.table, compared)?)));
-        let only = tree.sources.len() == 1;
-        let narrow = alone.filter(|(_, range)| only || range.is_narrow());
-        let first = narrow.max_by_key(|(i, range)| (range.worth(), std::cmp::Reverse(*i)));
-        let Some((first, range)) = first else {
-            return Ok(Err(if only && own[0].len() < tree.sources[0].conditions.len() {
-                Planned::ByLiterals
-            } else {
-                Planned::Not
-            }));
-        };
-        ranges[first] = Some(range);
-        let mut order = vec![first];
-        while order.len() < tree.sources.len() {
-            let next = (0..tree.sources.len()).filter(|i| ranges[*i].is_none()).find_map(|i| {
-                let by_step = order.iter().enumerate().filter_map(|(step, &by)| {
-                    let inputs = tree.inputs(by, ranges[by].as_ref()?)?;
-                    let edges = tree.edges.iter().filter(|e| e.of.0 == i && e.by.0 == by);
-                    let joined = edges.filter_map(|e| {
-                        let at = inputs.iter().position(|c| *c == e.by.1)?;
-                        Some(Comparison::joined(e.of.1, JoinedColumn { step, at }))
-                    });
-                    let all: Vec<Comparison> = own[i].iter().cloned().chain(joined).collect();
-                    ChosenRange::of(&tree.sources[i].table, &all).filter(|range| !range.equal.is_empty())
-                });
-                by_step.max_by_key(ChosenRange::worth).map(|range| (i, range))
-            });
-            let Some((i, range)) = next else { return Ok(Err(Planned::Not)) };
-            ranges[i] = Some(range);
-            order.push(i);
-        }
-        let ranges = ranges.into_iter().flatten().collect();
-        Ok(Ok(Self { order, ranges }))
-    }
-}
-
-/// What the conditions of a statement say of its rows.
-struct Conditions {
-    found: Found,
-    /// What rows must pass besides.
-    residual: Vec<Expr>,
-}
-
-/// How rows are found.
-enum Found {
-    /// By all columns of a key, each equal to a value.
-    Key(Vec<Comparison>),
-    Range(Box<ChosenRange>),
-}
-
-impl Conditions {
-    /// The comparisons among the conditions, and all conditions. `Err` if what they mean depends on the literals.
-    fn compared(table: &Table, conditions: Vec<Expr>) -> Result<(Vec<Comparison>, Vec<Expr>), Planned> {
-        let mut all: Vec<Expr> = Vec::new();
-        for condition in conditions.iter().flat_map(expanded) {
-            if !all.contains(&condition) {
-                all.push(condition);
-            }
-        }
-        let compared: Vec<Comparison> = all.iter().filter_map(|c| Comparison::of(table, c)).collect();
-        let is_compared = |c: &Expr| compared.iter().any(|o| o.whole == *c);
-        if !all.iter().all(|c| is_compared(c) || means_the_same(table, c)) {
-            return Err(Planned::ByLiterals);
-        }
-        Ok((compared, all))
-    }
-
-    /// `Err` with what is known of a statement whose rows are not found by a key.
-    fn of(table: &Table, conditions: Vec<Expr>) -> Result<Self, Planned> {
-        let (compared, all) = Self::compared(table, conditions)?;
-        let columns: Vec<u16> = compared.iter().map(|c| c.column).collect();
-        let by_key = compared.len() == all.len()
-            && compared.iter().all(|c| c.op == Operator::Eq)
-            && is_whole_key(table, &columns);
-        if by_key {
-            return Ok(Self { found: Found::Key(compared), residual: Vec::new() });
-        }
-        // A condition that is no comparison may be one with its literals.
-        let by_literals = compared.len() < all.len();
-        match ChosenRange::of(table, &compared) {
-            Some(range) => {
-                let residual = all.into_iter().filter(|c| !range.has(c)).collect();
-                Ok(Self { found: Found::Range(Box::new(range)), residual })
-            }
-            None if by_literals => Err(Planned::ByLiterals),
-            None => Err(Planned::Not),
-        }
-    }
 }
 
 /// What expressions over the rows and the parameters are made with.
@@ -649,7 +542,6 @@ impl<'a> Expressions<'a> {
         &self,
         table: &Table,
         found: Found,
-        few: Few,
         residual: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<Option<Access>, SqlError> {
         match found {
@@ -658,7 +550,9 @@ impl<'a> Expressions<'a> {
                 let values = self.all_wanted(table, comparisons)?;
                 Ok(values.map(|values| Access::Key { columns, values }))
             }
+            Found::Range(range) if !range.is_narrow() => Ok(None),
             Found::Range(range) => {
+                let few = Few::All(ROWS_MAX);
                 Ok(self.range(table, *range, few, residual)?.map(|range| Access::Range(Box::new(range))))
             }
         }
@@ -671,9 +565,6 @@ impl<'a> Expressions<'a> {
         few: Few,
         residual: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<Option<RangeAccess>, SqlError> {
-        if !range.is_narrow() && matches!(few, Few::All(_)) || !table.has_delta() {
-            return Ok(None);
-        }
         let ChosenRange { order, equal, low, high } = range;
         let Some(equal) = self.all_wanted(table, equal)? else { return Ok(None) };
         let end = |comparison: Option<Comparison>| match comparison {
@@ -687,16 +578,6 @@ impl<'a> Expressions<'a> {
         let pause = Pause::default();
         Ok(Some(RangeAccess { order, equal, low, high, few, residual, pause }))
     }
-}
-
-pub(super) fn parameter_name(i: usize) -> String {
-    format!("__lode_parameter_{}", i + 1)
-}
-
-/// The parameter that an expression is, from 0.
-fn parameter_of(e: &Expr) -> Option<usize> {
-    let Expr::Column(c) = e else { return None };
-    c.name.strip_prefix("__lode_parameter_")?.parse::<usize>().ok()?.checked_sub(1)
 }
 
 /// The columns that expressions name.
@@ -719,11 +600,9 @@ impl Names<'_> {
                     }
                     Transformed::yes(Expr::Column(ColumnName::from_name(c.name)))
                 }
-                Expr::Placeholder(p) => match p.id.strip_prefix('$').and_then(|n| n.parse::<usize>().ok()) {
-                    Some(n) if n > 0 => {
-                        Transformed::yes(Expr::Column(ColumnName::from_name(parameter_name(n - 1))))
-                    }
-                    _ => {
+                Expr::Placeholder(p) => match parameter_column(&p, 0) {
+                    Some(column) => Transformed::yes(column),
+                    None => {
                         known = false;
                         Transformed::no(Expr::Placeholder(p))
                     }

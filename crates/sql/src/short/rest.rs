@@ -54,7 +54,7 @@ use lode_engine::{Few, Table};
 use lode_page::DataType;
 
 use super::access::{ChosenRange, ROWS_MAX};
-use super::plan::parameter_name;
+use super::parameters::{parameter_column, parameter_name};
 use crate::arrow_convert::arrow_type;
 use crate::types::arrow_schema;
 
@@ -136,20 +136,21 @@ impl<'a> Tree<'a> {
             }
             _ => {}
         }
-        let passes_on = match node {
-            LogicalPlan::Projection(p) => p.expr.iter().all(|e| matches!(e, Expr::Column(_))),
-            LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => true,
-            LogicalPlan::Sort(_)
+        match node {
+            LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Sort(_)
             | LogicalPlan::Limit(_)
             | LogicalPlan::Aggregate(_)
-            | LogicalPlan::Distinct(Distinct::All(_)) => false,
+            | LogicalPlan::Distinct(Distinct::All(_)) => {}
             _ => return None,
-        };
+        }
         let of = self.add(node.inputs()[0], tables)?;
         if let (LogicalPlan::Filter(f), Some(of)) = (node, of) {
             self.require(of, split_conjunction(&f.predicate).into_iter());
         }
-        Some(of.filter(|_| passes_on))
+        Some(of.filter(|_| passes_on(node)))
     }
 
     fn require<'e>(&mut self, of: usize, conditions: impl Iterator<Item = &'e Expr>) {
@@ -308,15 +309,7 @@ impl<'a> Tree<'a> {
             };
             return Ok((made.build()?, of));
         }
-        let of = match (node, &below[..]) {
-            (LogicalPlan::SubqueryAlias(_), [(_, of)]) => *of,
-            (LogicalPlan::Projection(p), [(_, of)])
-                if p.expr.iter().all(|e| matches!(e, Expr::Column(_))) =>
-            {
-                *of
-            }
-            _ => None,
-        };
+        let of = below.first().and_then(|(_, of)| of.filter(|_| passes_on(node)));
         let names = NamePreserver::new(node);
         let with_columns = |e: Expr| {
             let name = names.save(&e);
@@ -344,11 +337,19 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// Whether a node only filters and renames the rows of its input.
+fn passes_on(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Projection(p) => p.expr.iter().all(|e| matches!(e, Expr::Column(_))),
+        LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether equal values of columns of these types are the same value for a key.
 fn meet(a: DataType, b: DataType) -> bool {
     let is_integer = |t| matches!(t, DataType::SmallInt | DataType::Integer | DataType::BigInt);
-    let is_float = |t| matches!(t, DataType::Real | DataType::Double);
-    a == b && !is_float(a) || is_integer(a) && is_integer(b)
+    a == b && !a.is_float() || is_integer(a) && is_integer(b)
 }
 
 /// The column of the table that an expression is.
@@ -361,7 +362,7 @@ fn column(e: &Expr, names: &HashMap<&str, u16>) -> Option<u16> {
 }
 
 fn is_float(table: &Table, column: u16) -> bool {
-    matches!(table.schema().columns[usize::from(column)].data_type, DataType::Real | DataType::Double)
+    table.schema().columns[usize::from(column)].data_type.is_float()
 }
 
 /// Whether a sort wants the rows from the end of the range's order; `None` if it wants another order.
@@ -409,23 +410,13 @@ fn is_extreme(table: &Table, range: &ChosenRange, a: &Aggregate, names: &HashMap
 /// The expression with columns of a source in the place of parameters.
 fn over_parameters(e: Expr, leaf: usize) -> Result<Expr> {
     let replaced = e.transform_up(|e| match &e {
-        Expr::Placeholder(p) => match p.id.strip_prefix('$').and_then(|n| n.parse::<usize>().ok()) {
-            Some(n) if n > 0 => {
-                Ok(Transformed::yes(Expr::Column(ColumnName::from_name(parameter_at(n - 1, leaf)))))
-            }
-            _ => Err(internal_datafusion_err!("a parameter without a number")),
+        Expr::Placeholder(p) => match parameter_column(p, leaf) {
+            Some(column) => Ok(Transformed::yes(column)),
+            None => Err(internal_datafusion_err!("a parameter without a number")),
         },
         _ => Ok(Transformed::no(e)),
     });
     Ok(replaced?.data)
-}
-
-/// The name of the column with a parameter beside the rows of a source. Above a join the names differ.
-fn parameter_at(i: usize, leaf: usize) -> String {
-    match leaf {
-        0 => parameter_name(i),
-        leaf => format!("{}_of_{leaf}", parameter_name(i)),
-    }
 }
 
 /// What the plan sees of a source: columns of its rows, then the parameters.
@@ -433,7 +424,7 @@ pub(super) fn seen(table: &Table, inputs: &[u16], types: &[DataType], leaf: usiz
     let arrow = arrow_schema(table.def());
     let of_rows = inputs.iter().map(|&c| arrow.field(usize::from(c)).clone().with_nullable(true));
     let parameters =
-        types.iter().enumerate().map(|(i, &t)| Field::new(parameter_at(i, leaf), arrow_type(t), true));
+        types.iter().enumerate().map(|(i, &t)| Field::new(parameter_name(i, leaf), arrow_type(t), true));
     Arc::new(Schema::new(of_rows.chain(parameters).collect::<Vec<_>>()))
 }
 

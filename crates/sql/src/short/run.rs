@@ -36,33 +36,21 @@ enum Found {
     Unclear,
 }
 
-/// What a condition compares a column with.
-enum Compared {
-    Is(Value),
-    /// No row passes.
-    Null,
-}
-
 impl ShortPlan {
-    /// What a column is compared with; `None` if it is not certain.
-    fn known(&self, wanted: &Wanted, parameters: &[ScalarValue]) -> Option<Compared> {
+    /// What a column is compared with; `Some(None)` if it is NULL, which no row passes, and `None` if it is not certain.
+    fn known(&self, wanted: &Wanted, parameters: &[ScalarValue]) -> Option<Option<Value>> {
         match self.value(wanted, parameters)? {
-            KeyValue::Is(v) => Some(Compared::Is(v)),
-            KeyValue::Null => Some(Compared::Null),
+            KeyValue::Is(v) => Some(Some(v)),
+            KeyValue::Null => Some(None),
             KeyValue::Other => None,
         }
     }
 
     /// The values of some conditions; `Some(None)` if one is NULL, which no row equals.
     fn all_known(&self, wanted: &[Wanted], parameters: &[ScalarValue]) -> Option<Option<Vec<Value>>> {
-        let mut values = Some(Vec::with_capacity(wanted.len()));
-        for wanted in wanted {
-            match self.known(wanted, parameters)? {
-                Compared::Is(v) => values.iter_mut().for_each(|values| values.push(v.clone())),
-                Compared::Null => values = None,
-            }
-        }
-        Some(values)
+        let each = wanted.iter().map(|wanted| self.known(wanted, parameters));
+        let values: Option<Vec<Option<Value>>> = each.collect();
+        Some(values?.into_iter().collect())
     }
 
     fn find(
@@ -101,6 +89,8 @@ impl ShortPlan {
         let rows = snapshot.rows_by_key(table, key, &values, most)?;
         match rows.as_slice() {
             [] => self.no_rows(table),
+            // DELETE needs no column.
+            [_] if self.inputs.is_empty() => Ok(Found::Rows(rows, Rows { count: 1, columns: Vec::new() })),
             [row] => {
                 let values = snapshot.row_values(table, *row, &self.inputs)?;
                 let columns = columns(table, &self.inputs, &[values])?;
@@ -159,14 +149,10 @@ impl ShortPlan {
     }
 
     /// The ends of a range; `Some(None)` if one is NULL, and `None` if one is not certain.
-    #[expect(clippy::option_option, reason = "what is not certain differs from what no row passes")]
     fn ends(&self, range: &RangeAccess, parameters: &[ScalarValue]) -> Option<Option<Ends>> {
         let end = |end: &Option<(Wanted, bool)>| match end {
             None => Some(Some(None)),
-            Some((wanted, has)) => Some(match self.known(wanted, parameters)? {
-                Compared::Is(v) => Some(Some((v, *has))),
-                Compared::Null => None,
-            }),
+            Some((wanted, has)) => Some(self.known(wanted, parameters)?.map(|v| Some((v, *has)))),
         };
         let (low, high) = (end(&range.low)?, end(&range.high)?);
         Some(low.zip(high))
@@ -197,22 +183,28 @@ impl ShortPlan {
         };
         let Some(ends) = self.ends(range, parameters) else { return Ok(None) };
         let Some((low, high)) = ends else { return Ok(Some(Vec::new())) };
-        let (mut rows, mut looked_for): (Vec<Vec<Value>>, BTreeSet<Vec<u8>>) = Default::default();
-        'rows: for row in &found[by] {
-            let mut equal = Vec::with_capacity(range.equal.len());
-            for (wanted, &c) in range.equal.iter().zip(&range.order.columns) {
-                let t = table.schema().columns[usize::from(c)].data_type;
-                equal.push(match wanted {
-                    // No row equals NULL, or an integer that the column cannot have.
-                    Wanted::Joined(of) if row[of.at].is_null() || !row[of.at].fits(t) => continue 'rows,
-                    Wanted::Joined(of) => row[of.at].clone(),
-                    wanted => match self.known(wanted, parameters) {
-                        Some(Compared::Is(v)) => v,
-                        Some(Compared::Null) => return Ok(Some(Vec::new())),
-                        None => return Ok(None),
-                    },
-                });
+        // The values that are the same for all rows, and the places of the others in a row.
+        let mut equal = vec![Value::Null; range.equal.len()];
+        let mut joined_at = Vec::new();
+        for (i, (wanted, &c)) in range.equal.iter().zip(&range.order.columns).enumerate() {
+            match wanted {
+                Wanted::Joined(of) => {
+                    joined_at.push((i, of.at, table.schema().columns[usize::from(c)].data_type));
+                }
+                wanted => match self.known(wanted, parameters) {
+                    Some(Some(v)) => equal[i] = v,
+                    Some(None) => return Ok(Some(Vec::new())),
+                    None => return Ok(None),
+                },
             }
+        }
+        let (mut rows, mut looked_for): (Vec<Vec<Value>>, BTreeSet<Vec<u8>>) = Default::default();
+        for row in &found[by] {
+            // No row equals NULL, or an integer that the column cannot have.
+            if joined_at.iter().any(|(_, at, t)| row[*at].is_null() || !row[*at].fits(*t)) {
+                continue;
+            }
+            joined_at.iter().for_each(|(i, at, _)| equal[*i] = row[*at].clone());
             let keys = RowRange::new(table, &range.order, &equal, low.clone(), high.clone());
             let Some(keys) = keys else { return Ok(None) };
             if !looked_for.insert(keys.start().to_vec()) {
