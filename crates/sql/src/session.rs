@@ -240,6 +240,7 @@ impl Session {
         let mut state = self.state.read().clone();
         state.register_catalog_list(Arc::new(catalog));
         state.mark_start_execution();
+        state.execution_props_mut().query_execution_start_time = Some(self.moment());
         state
     }
 

@@ -15,6 +15,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use datafusion::sql::sqlparser::ast::{
     Ident, Statement as Sql, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
@@ -51,6 +52,8 @@ struct OpenTransaction {
     txn: Option<WriteTxn>,
     /// Tells it from the session's other transactions.
     mark: Arc<()>,
+    /// What `now()` tells in it.
+    began: DateTime<Utc>,
     failed: bool,
     read_only: bool,
     savepoints: Vec<(String, SavedChanges)>,
@@ -207,6 +210,11 @@ impl Session {
         self.transactions().status()
     }
 
+    /// When the open transaction began, or the statement that is a transaction of its own.
+    pub(crate) fn moment(&self) -> DateTime<Utc> {
+        self.transactions().slot.lock().as_ref().map_or_else(Utc::now, |open| open.began)
+    }
+
     /// Rolls the open transaction back. Returns whether there was one.
     pub fn roll_back(&self) -> bool {
         self.transactions().slot.lock().take().is_some()
@@ -291,8 +299,8 @@ impl Session {
         }
         let db: Database = self.database().clone();
         let txn = self.brief(move || Ok(db.begin_write()?)).await?;
-        let (txn, mark) = (Some(txn), Arc::default());
-        let open = OpenTransaction { txn, mark, failed: false, read_only, savepoints: Vec::new() };
+        let (txn, mark, began) = (Some(txn), Arc::default(), Utc::now());
+        let open = OpenTransaction { txn, mark, began, failed: false, read_only, savepoints: Vec::new() };
         *self.transactions().slot.lock() = Some(open);
         Ok(())
     }

@@ -4,7 +4,7 @@
 #[path = "short/pair.rs"]
 mod pair;
 
-use pair::{Pair, Took};
+use pair::{Pair, Took, shown};
 
 const TABLES: &str = "
 CREATE TABLE t (id INT PRIMARY KEY, small SMALLINT, big BIGINT UNIQUE, r REAL, d DOUBLE, n DECIMAL(6, 2),
@@ -160,7 +160,6 @@ async fn selects_answer_the_same() {
         "SELECT v FROM float WHERE d >= 0.0 AND d < 1.0",
         "SELECT v, row_number() OVER (ORDER BY v) FROM two WHERE a = 1",
         "SELECT random() IS NULL FROM t WHERE id = 1",
-        "SELECT now() IS NULL FROM t WHERE id = 1",
     ];
     for sql in general {
         pair.same(sql, Took::General).await;
@@ -629,6 +628,37 @@ async fn transactions_see_their_own_changes() {
         pair.same(sql, Took::Either).await;
     }
     pair.same_tables().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn now_is_when_the_transaction_began_and_new_for_each() {
+    let pair = Pair::new();
+    let insert = "INSERT INTO moments VALUES ($, now(), CURRENT_DATE)";
+    let insert = |id: i32| insert.replace('$', &id.to_string());
+    pair.same("CREATE TABLE moments (id INT PRIMARY KEY, at TIMESTAMP, day DATE)", Took::General).await;
+    pair.same("BEGIN", Took::General).await;
+    pair.same(&insert(1), Took::Short).await;
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    pair.same(&insert(2), Took::Short).await;
+    pair.same("INSERT INTO moments (id, day) VALUES (3, current_date())", Took::Short).await;
+    let update = "UPDATE moments SET at = CURRENT_TIMESTAMP WHERE id = 3 AND day <= current_date";
+    pair.same(update, Took::Short).await;
+    // The general path tells the same moment.
+    let now = "SELECT count(*), count(DISTINCT at) FROM moments WHERE at = date_trunc('microsecond', now())";
+    assert!(shown(pair.short.execute(now).await).await.contains(r#""3", "1""#), "one moment");
+    pair.same(now, Took::General).await;
+    pair.same("SELECT id, at > now() FROM moments WHERE id = 1 AND day = CURRENT_DATE", Took::Short).await;
+    pair.same("COMMIT", Took::General).await;
+    for id in 4..6 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        pair.same(&insert(id), Took::Short).await;
+    }
+    let all = "SELECT count(*), count(DISTINCT at), count(DISTINCT day) < 3 FROM moments";
+    assert!(
+        shown(pair.short.execute(all).await).await.contains(r#""5", "3", "true""#),
+        "a moment of its own"
+    );
+    pair.same(all, Took::Either).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

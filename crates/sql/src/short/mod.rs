@@ -14,12 +14,14 @@
 mod access;
 mod conditions;
 mod explain;
+mod moment;
 mod parameters;
 mod plan;
 mod rest;
 mod run;
 mod values;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -36,6 +38,7 @@ use crate::statement::{ShortShape as Shape, StatementResult};
 use crate::{Session, SqlError};
 use access::may_be_found;
 pub(crate) use explain::explained;
+use moment::and_moment;
 pub(crate) use plan::is_same_definition;
 use plan::{Action, Planned, ShortPlan, planned};
 use run::Outcome;
@@ -146,9 +149,13 @@ pub(crate) async fn run(
             true => &[],
             false => values,
         };
+        let values = match plan.has_moment {
+            true => and_moment(values, session.moment()),
+            false => Cow::Borrowed(values),
+        };
         let done = match plan.action {
-            Action::Select { .. } => select(session, &plan, values).await?,
-            _ => change(session, &plan, values, settings).await?,
+            Action::Select { .. } => select(session, &plan, &values).await?,
+            _ => change(session, &plan, &values, settings).await?,
         };
         match done {
             Outcome::Done(result) => {

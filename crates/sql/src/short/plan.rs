@@ -41,6 +41,7 @@ use super::access::{
     Wanted,
 };
 use super::conditions::{Conditions, Found, Steps};
+use super::moment::{MOMENT, with_moment};
 use super::parameters::{parameter_column, parameter_of};
 use super::rest::{Rest, Tree, seen};
 use super::values::{KeyValue, key_value};
@@ -77,6 +78,8 @@ pub(super) struct ShortPlan {
     pub(super) outputs: Vec<Output>,
     /// What expressions see: `inputs`, then the parameters.
     seen: SchemaRef,
+    /// Whether the last parameter is the moment of the statement, which the statement does not give.
+    pub(super) has_moment: bool,
 }
 
 pub(super) enum Action {
@@ -251,9 +254,14 @@ pub(super) async fn planned(
         }
         _ => return Ok(Planned::Not),
     };
+    let (logical, has_moment) = with_moment(&state, logical, shape.types.len())?;
     if !is_settled(&logical)? {
         return Ok(Planned::Not);
     }
+    let of = Parameters {
+        types: shape.types.iter().copied().chain(has_moment.then_some(MOMENT)).collect(),
+        has_moment,
+    };
     let optimized = without_common_parts(&state).optimize(&logical)?;
     let action = match action {
         Action::Select { .. } => {
@@ -262,10 +270,8 @@ pub(super) async fn planned(
         other => other,
     };
     match (Parts::of(&optimized, table.name()), action) {
-        (Some(parts), action) if tables.len() == 1 => {
-            short_plan(&state, table, shape, action, parts, skipped)
-        }
-        (_, Action::Select { schema, .. }) => rest_plan(&state, tables, shape, &schema, &optimized).await,
+        (Some(parts), action) if tables.len() == 1 => short_plan(&state, table, of, action, parts, skipped),
+        (_, Action::Select { schema, .. }) => rest_plan(&state, tables, of, &schema, &optimized).await,
         _ => Ok(Planned::Not),
     }
 }
@@ -323,6 +329,12 @@ fn is_settled(plan: &LogicalPlan) -> Result<bool, SqlError> {
         })
     })?;
     Ok(settled)
+}
+
+/// The parameters of a plan.
+struct Parameters {
+    types: Vec<DataType>,
+    has_moment: bool,
 }
 
 /// The parts of an optimized plan of the simplest kind.
@@ -399,7 +411,7 @@ fn composed(outputs: Vec<Expr>, below: &Projection) -> Option<Vec<Expr>> {
 fn short_plan(
     state: &SessionState,
     table: &Arc<Table>,
-    shape: &Shape,
+    parameters: Parameters,
     action: Action,
     parts: Parts,
     skipped: usize,
@@ -416,7 +428,7 @@ fn short_plan(
     };
     let residual = conditions.iter().flat_map(|c| c.residual.iter().cloned()).map(|e| names.bare(e));
     let Some(residual) = residual.collect::<Option<Vec<Expr>>>() else { return Ok(Planned::Not) };
-    let made = Expressions::new(state, table, names.inputs, shape)?;
+    let made = Expressions::new(state, table, names.inputs, &parameters)?;
     let access = match conditions.map(|c| c.found) {
         None => Access::None,
         Some(found) => {
@@ -441,15 +453,16 @@ fn short_plan(
     });
     let outputs = outputs.collect::<Result<Vec<_>, SqlError>>()?;
     let (table, Expressions { inputs, seen, .. }) = (Mutex::new(table.clone()), made);
-    let (leaf, joined) = (0, Vec::new());
-    Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, leaf, joined, inputs, outputs, seen })))
+    let (leaf, joined, has_moment) = (0, Vec::new(), parameters.has_moment);
+    let plan = ShortPlan { table, action, access, leaf, joined, inputs, outputs, seen, has_moment };
+    Ok(Planned::Short(Arc::new(plan)))
 }
 
 /// The plan of a SELECT that joins, sorts, counts or sums its rows, or wants the first of them.
 async fn rest_plan(
     state: &SessionState,
     tables: &[Arc<Table>],
-    shape: &Shape,
+    parameters: Parameters,
     schema: &SchemaRef,
     optimized: &LogicalPlan,
 ) -> Result<Planned, SqlError> {
@@ -463,13 +476,13 @@ async fn rest_plan(
     if !first.is_narrow() && matches!(few, Few::All(_)) {
         return Ok(Planned::Not);
     }
-    let Some(rest) = Rest::of(state, &tree, &shape.types, &steps.ranges).await else {
+    let Some(rest) = Rest::of(state, &tree, &parameters.types, &steps.ranges).await else {
         return Ok(Planned::Not);
     };
     let Steps { order, ranges } = steps;
     let leaf = order[0];
     let table = &tree.sources[leaf].table;
-    let made = Expressions::new(state, table, rest.leaves[leaf].inputs.clone(), shape)?;
+    let made = Expressions::new(state, table, rest.leaves[leaf].inputs.clone(), &parameters)?;
     let mut ranges: Vec<Option<ChosenRange>> = ranges.into_iter().map(Some).collect();
     let mut taken = |leaf: usize| ranges[leaf].take().expect("each source is read once");
     let Some(access) = made.range(table, taken(leaf), few, Vec::new())? else {
@@ -486,7 +499,9 @@ async fn rest_plan(
     let action = Action::Select { schema: schema.clone(), rest: Some(rest) };
     let (table, outputs) = (Mutex::new(table.clone()), Vec::new());
     let access = Access::Range(Box::new(access));
-    Ok(Planned::Short(Arc::new(ShortPlan { table, action, access, leaf, joined, inputs, outputs, seen })))
+    let has_moment = parameters.has_moment;
+    let plan = ShortPlan { table, action, access, leaf, joined, inputs, outputs, seen, has_moment };
+    Ok(Planned::Short(Arc::new(plan)))
 }
 
 /// What expressions over the rows and the parameters are made with.
@@ -502,9 +517,9 @@ impl<'a> Expressions<'a> {
         state: &'a SessionState,
         table: &Table,
         inputs: Vec<u16>,
-        shape: &Shape,
+        parameters: &Parameters,
     ) -> Result<Self, SqlError> {
-        let seen = seen(table, &inputs, &shape.types, 0);
+        let seen = seen(table, &inputs, &parameters.types, 0);
         let df = DFSchema::try_from(seen.as_ref().clone())?;
         Ok(Self { state, inputs, seen, df })
     }

@@ -17,8 +17,9 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType as SqlType, Delete, Expr, FromTable, Insert, JoinOperator, Query,
-    SetExpr, Statement as Sql, TableFactor, TableObject, UnaryOperator, Update, Value,
+    BinaryOperator, CastKind, DataType as SqlType, Delete, Expr, FromTable, Function, FunctionArguments,
+    Insert, JoinOperator, Query, SetExpr, Statement as Sql, TableFactor, TableObject, UnaryOperator, Update,
+    Value,
 };
 use lode_page::DataType as LodeType;
 
@@ -273,8 +274,23 @@ fn is_value(e: &Expr) -> bool {
         | Expr::Cast { expr, .. }
         | Expr::Nested(expr) => is_value(expr),
         Expr::BinaryOp { left, op, right } => is_arithmetic(op) && is_value(left) && is_value(right),
+        Expr::Function(f) => tells_moment(f),
         _ => false,
     }
+}
+
+/// Whether a function may be one that tells the moment of the statement. The plan decides.
+fn tells_moment(f: &Function) -> bool {
+    let [name] = f.name.0.as_slice() else { return false };
+    let named = name.as_ident().is_some_and(|name| {
+        ["now", "current_timestamp", "current_date"].iter().any(|n| name.value.eq_ignore_ascii_case(n))
+    });
+    let no_arguments = match &f.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    named && no_arguments && f.over.is_none() && f.filter.is_none()
 }
 
 fn is_arithmetic(op: &BinaryOperator) -> bool {
