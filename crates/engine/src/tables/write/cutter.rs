@@ -13,7 +13,7 @@ use lode_base::{CommitNo, Lpid, PageBuf, TableId};
 use lode_command::Align;
 use lode_page::encoding::ROWS_MAX;
 use lode_page::packed::BLOCK_ROWS;
-use lode_page::{Column, EncodingChoice, PageError, PageKind, PageMeta, TablePage, encode_as, ops};
+use lode_page::{Column, EncodingChoice, PageError, PageKind, PageMeta, TablePage, Values, encode_as, ops};
 
 use crate::EngineError;
 use crate::tables::definition::Layout;
@@ -104,6 +104,30 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Encodes the rows of a page again, some of whose columns stay as they are; `None` if they do not fit. A column that stays has the
+    /// encoding that it had: nothing else is tried.
+    pub(super) fn page_again(
+        &self,
+        lpid: Lpid,
+        columns: &[Column],
+        stays: &[bool],
+    ) -> Result<Option<PageBuf>, EngineError> {
+        let mut shape = self.clone();
+        for (choice, (column, stays)) in shape.encodings.iter_mut().zip(columns.iter().zip(stays)) {
+            let is_encoded = matches!(column.values(), Values::Packed(_) | Values::Symbols(_));
+            if *stays && !is_encoded {
+                *choice = EncodingChoice::Plain;
+            }
+        }
+        match shape.encode(lpid, columns, self.limit_bytes) {
+            Ok(data) => Ok(Some(data)),
+            Err(PageError::TooLarge { .. }) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
 /// Rows that are to be cut into pages.
 #[derive(Clone, Debug)]
 pub(super) struct Cutter {
@@ -164,6 +188,18 @@ impl Cutter {
         self.rows > 0 && self.rows >= self.target_rows()
     }
 
+    /// Returns whether the rows that are left are enough for half a page.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.rows > 0 && self.rows * 2 >= self.target_rows()
+    }
+
+    /// Returns whether rows that take so many bytes of a page fill less than half of one.
+    pub(super) fn is_small(&self, columns: &[Column], page_bytes: u64) -> bool {
+        let rows = columns[0].rows();
+        page_bytes * 2 < self.shape.limit_bytes as u64
+            && (self.shape.encodings.is_empty() || rows * 2 < self.encoded_rows(ROWS_MAX, Some(columns)))
+    }
+
     fn target_rows(&self) -> usize {
         if let Some(rows) = self.page_rows {
             return rows;
@@ -179,13 +215,13 @@ impl Cutter {
         let rows = ((room as f64 * 0.92 / row_bytes.max(0.01)) as usize).max(1);
         match self.shape.encodings.is_empty() {
             true => rows,
-            false => self.encoded_rows(rows),
+            false => self.encoded_rows(rows, self.parts.front().map(|part| &part[..])),
         }
     }
 
-    /// Limits `rows` to what an encoded page may have. Large pages get whole blocks of rows, which fill their lines.
-    fn encoded_rows(&self, rows: usize) -> usize {
-        let memory = self.parts.front().map_or(1, |part| bytes_of(part) / part[0].rows());
+    /// Limits `rows` to what an encoded page of rows as these may have. Large pages get whole blocks of rows, which fill their lines.
+    fn encoded_rows(&self, rows: usize, like: Option<&[Column]>) -> usize {
+        let memory = like.map_or(1, |part| bytes_of(part) / part[0].rows());
         let rows = rows.min(ROWS_MAX).min(ENCODED_MEMORY_BYTES / memory.max(1)).max(1);
         if rows < 4 * BLOCK_ROWS { rows } else { rows / BLOCK_ROWS * BLOCK_ROWS }
     }

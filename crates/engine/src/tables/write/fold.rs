@@ -12,13 +12,15 @@
 //! Cells are the ids of a page, and the ids between two pages. A page's cell is folded whole, so ids of pages never overlap. Rows keep
 //! their ids, so no entry of an index changes by a fold.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 use lode_base::Lpid;
-use lode_page::{Column, decode_page, ops, row};
+use lode_command::Align;
+use lode_page::{Column, DataType, decode_page, ops, row};
 
-use super::cutter::{Cutter, Shape};
+use super::cutter::{Cut, Cutter, Shape};
 use super::rewrite::Rewrite;
 use super::stream::Io;
 use crate::EngineError;
@@ -176,6 +178,15 @@ impl Rewrite<'_> {
         if kept.is_empty() && shown.is_empty() {
             return Ok(());
         }
+        let mut ids: Vec<RowId> = kept.iter().map(|k| k.0).collect();
+        // None of the rows is gone, and none is new.
+        let stay = edit.is_none() && shown.len() == changed.len() && kept.len() + shown.len() == page.rows;
+        if stay && !out.cutter.is_small(&page.columns, page.page_bytes) {
+            ids.extend(shown.iter().map(|(id, _)| *id));
+            ids.sort_unstable();
+            let columns = with_new_values(&t.types(), &page.columns, &ids, &shown)?;
+            return self.take_page(io, out, ids, columns, &page.columns, span.keys.is_some());
+        }
         let slots: Vec<u32> = kept.iter().map(|k| k.1).collect();
         let edited = (0..).zip(&page.columns).map(|(n, column)| match edit {
             Some(edit) => edit.updated(n, column.clone()),
@@ -183,7 +194,6 @@ impl Rewrite<'_> {
         });
         let mut columns =
             edited.map(|c| Ok(ops::take(&c?, &slots))).collect::<Result<Vec<Column>, EngineError>>()?;
-        let mut ids: Vec<RowId> = kept.iter().map(|k| k.0).collect();
         if !shown.is_empty() {
             let new = row::decode_all(&t.types(), shown.iter().map(|(_, i)| &i[..]))?;
             ids.extend(shown.iter().map(|(id, _)| *id));
@@ -197,6 +207,38 @@ impl Rewrite<'_> {
             ids.sort_unstable();
         }
         self.take_rows(io, out, ids, columns, span.keys.is_some())
+    }
+
+    /// Takes the rows of a page that stays a page if they fit. `new` has the columns that change.
+    fn take_page(
+        &mut self,
+        io: &mut Io<'_>,
+        out: &mut Rows,
+        ids: Vec<RowId>,
+        new: Vec<Option<Column>>,
+        old: &[Column],
+        has_bounds: bool,
+    ) -> Result<(), EngineError> {
+        if out.cutter.is_half_full() {
+            self.finish_rows(io, out)?;
+        }
+        let stays: Vec<bool> = new.iter().map(Option::is_none).collect();
+        let columns: Vec<Column> =
+            new.into_iter().zip(old).map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
+        if out.cutter.rows() > 0 {
+            return self.take_rows(io, out, ids, columns, has_bounds);
+        }
+        let lpid = self.next_reusable(io)?;
+        match out.cutter.shape.page_again(lpid, &columns, &stays)? {
+            Some(data) => {
+                let cut = Cut { data, rows: ids.len() };
+                self.put_cut(io, lpid, cut, &ids, has_bounds, out.cutter.shape.align())
+            }
+            None => {
+                self.reusable.push_front(lpid);
+                self.take_rows(io, out, ids, columns, has_bounds)
+            }
+        }
     }
 
     fn take_rows(
@@ -240,13 +282,49 @@ impl Rewrite<'_> {
         let lpid = self.next_reusable(io)?;
         let cut = out.cutter.cut(lpid)?;
         let ids: Vec<RowId> = out.ids.drain(..cut.rows).collect();
-        let keys = match out.has_bounds {
+        self.put_cut(io, lpid, cut, &ids, out.has_bounds, out.cutter.shape.align())
+    }
+
+    fn put_cut(
+        &mut self,
+        io: &mut Io<'_>,
+        lpid: Lpid,
+        cut: Cut,
+        ids: &[RowId],
+        has_bounds: bool,
+        align: Align,
+    ) -> Result<(), EngineError> {
+        let keys = match has_bounds {
             true => KeyBounds::of_page(&decode_page(lpid, &cut.data)?.1, &self.table().def().primary_key),
             false => None,
         };
-        self.folded.added.push((ids[0], Span::of_ids(lpid, &ids, keys)));
-        self.put(io, lpid, cut.data, cut.rows, out.cutter.shape.align())
+        self.folded.added.push((ids[0], Span::of_ids(lpid, ids, keys)));
+        self.put(io, lpid, cut.data, cut.rows, align)
     }
+}
+
+/// The columns of a page that the images of some of its rows change, with the new values. `ids` are those of the page's rows.
+fn with_new_values(
+    types: &[DataType],
+    columns: &[Column],
+    ids: &[RowId],
+    images: &[(RowId, &Image)],
+) -> Result<Vec<Option<Column>>, EngineError> {
+    let mut slots: Vec<u32> = Vec::with_capacity(images.len());
+    let mut from = 0;
+    for (id, _) in images {
+        from += ids[from..].iter().position(|i| i == id).expect("each image is of a row of the page");
+        slots.push(from as u32);
+    }
+    let new = row::decode_all(types, images.iter().map(|(_, i)| &i[..]))?;
+    let is_same = |old: &Column, new: &Column| {
+        slots.iter().enumerate().all(|(i, &slot)| {
+            let (old, new) = (old.value(slot as usize), new.value(i));
+            old.is_null() && new.is_null() || old.compare(&new) == Some(Ordering::Equal)
+        })
+    };
+    let changed = |(old, new)| (!is_same(old, new)).then(|| ops::scatter(old, &slots, new));
+    Ok(columns.iter().zip(&new).map(changed).collect())
 }
 
 /// The cells that a transaction's changes fold: those of edited pages, and with `all` those of all rows that it changed.
