@@ -17,7 +17,7 @@ use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, TableId};
 use lode_command::{ExtentInfo, PageWrite, ReadRequest};
 
 use super::definition::{Constraint, IndexKind, KeyIndex, OnDelete, Rule};
-use super::snapshot::TablesState;
+use super::snapshot::{Tables, TablesState};
 use super::table::{Table, TableDescriptor};
 use crate::EngineError;
 use crate::storage::catalog::{PageKind, Root, VERSION_PLAIN, decode, encode, root_lpid};
@@ -38,7 +38,7 @@ const VERSION_KEYS: u8 = 6;
 #[derive(Clone, Debug)]
 pub(super) struct TableCatalog {
     /// By name.
-    pub(super) tables: BTreeMap<String, Arc<Table>>,
+    pub(super) tables: Tables,
     /// Extents of the catalog itself. The root's is the first.
     pub(super) extents: Vec<ExtentId>,
     /// The number of the next table or tree.
@@ -82,7 +82,7 @@ pub(crate) fn read(view: &View, root: &Root) -> Result<Above, EngineError> {
             }
         }
     }
-    Ok(Above::new(TablesState::new(tables, None)))
+    Ok(Above::new(TablesState::new(Arc::new(tables), None)))
 }
 
 /// Whether a catalog knows an extent: it names the extent, or trees have its owner.

@@ -34,6 +34,8 @@ impl Snapshot {
             return Ok(known.clone());
         }
         let collected = match self.own() {
+            // A transaction that changes no page of a table shares it with others.
+            Some(own) if own.base().tables().any(|b| std::ptr::eq(b.as_ref(), t)) => collect(own.base(), t)?,
             Some(own) if own.changes_table(t.id()) => with_own(self, own, t)?,
             _ => collect(self, t)?,
         };

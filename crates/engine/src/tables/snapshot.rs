@@ -12,22 +12,25 @@ use crate::EngineError;
 use crate::storage::columns::{PageOwner, PageOwners};
 use crate::trees::{Above, Catalog, Snapshot};
 
+/// Tables by name. A state and the transactions that change none of them share one map.
+pub(super) type Tables = Arc<BTreeMap<String, Arc<Table>>>;
+
 /// The tables' part of a state, which trees carry.
 pub(super) struct TablesState {
-    tables: BTreeMap<String, Arc<Table>>,
+    tables: Tables,
     /// Within a transaction, its own changes.
     own: Option<OwnChanges>,
     has_deltas: bool,
 }
 
 impl TablesState {
-    pub(super) fn new(tables: BTreeMap<String, Arc<Table>>, own: Option<OwnChanges>) -> Self {
+    pub(super) fn new(tables: Tables, own: Option<OwnChanges>) -> Self {
         let has_deltas = tables.values().any(|t| t.has_delta());
         Self { tables, own, has_deltas }
     }
 
     /// The tables, by name.
-    pub(super) fn tables(&self) -> &BTreeMap<String, Arc<Table>> {
+    pub(super) fn tables(&self) -> &Tables {
         &self.tables
     }
 
@@ -51,7 +54,7 @@ impl PageOwners for TablesState {
 
 /// The catalog of trees with these tables, whose section of the root is not changed.
 pub(super) fn shown(catalog: &Catalog, state: TablesState) -> Catalog {
-    catalog.with_above(catalog.root().clone(), Above::new(state))
+    catalog.showing(Above::new(state))
 }
 
 impl Snapshot {

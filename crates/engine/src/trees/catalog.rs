@@ -42,9 +42,9 @@ impl fmt::Debug for Above {
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     /// The root page, without the section of trees.
-    root: Root,
+    root: Arc<Root>,
     /// By name.
-    trees: BTreeMap<String, Tree>,
+    trees: Arc<BTreeMap<String, Tree>>,
     above: Above,
 }
 
@@ -65,7 +65,7 @@ impl Catalog {
                 return Err(bad(format!("two trees are called \"{name}\"")));
             }
         }
-        Ok(Self { root, trees, above })
+        Ok(Self { root: Arc::new(root), trees: Arc::new(trees), above })
     }
 
     /// The tree of this name.
@@ -104,19 +104,25 @@ impl Catalog {
 
     /// The same trees, with another root and another state of the part above.
     pub(crate) fn with_above(&self, root: Root, above: Above) -> Self {
-        Self { root, trees: self.trees.clone(), above }
+        Self { root: Arc::new(root), trees: self.trees.clone(), above }
+    }
+
+    /// The same trees and the same root, with another state of the part above.
+    pub(crate) fn showing(&self, above: Above) -> Self {
+        Self { root: self.root.clone(), trees: self.trees.clone(), above }
     }
 
     pub(super) fn with_tree(&self, tree: &Tree) -> Self {
         let mut catalog = self.clone();
-        catalog.root.next_owner = catalog.root.next_owner.max(tree.id().raw() + 1);
-        catalog.trees.insert(tree.name().into(), tree.clone());
+        let root = Arc::make_mut(&mut catalog.root);
+        root.next_owner = root.next_owner.max(tree.id().raw() + 1);
+        Arc::make_mut(&mut catalog.trees).insert(tree.name().into(), tree.clone());
         catalog
     }
 
     pub(super) fn without_tree(&self, tree: &Tree) -> Self {
         let mut catalog = self.clone();
-        catalog.trees.remove(tree.name());
+        Arc::make_mut(&mut catalog.trees).remove(tree.name());
         catalog
     }
 
@@ -147,7 +153,7 @@ impl Catalog {
         let listed: Vec<(u32, &str, u64)> =
             self.trees.values().map(|t| (t.id().raw(), t.name(), t.root().raw())).collect();
         let section = serde_json::to_value(listed).expect("numbers and names can be written as JSON");
-        let mut root = self.root.clone();
+        let mut root = Root::clone(&self.root);
         root.sections.insert(SECTION.into(), section);
         root.encode(VERSION_TREES)
     }

@@ -84,6 +84,11 @@ impl TableChange {
         Ok(())
     }
 
+    /// Whether pages are part of it, or rows that are held for pages.
+    pub(super) fn changes_pages(&self) -> bool {
+        !self.edits.is_empty() || self.held.rows() > 0 || !self.stream.extents.is_empty()
+    }
+
     /// The table with these changes, as the transaction sees it.
     pub(super) fn visible(&self, t: &Table) -> Table {
         let mut extents = t.extents.clone();

@@ -268,7 +268,7 @@ impl TableRewrite {
         }
         txn.index_rules.insert(old.id(), None);
         txn.index_rules.insert(table.id(), Some(table.index_rule()?));
-        catalog.tables.insert(table.name().into(), Arc::new(table));
+        Arc::make_mut(&mut catalog.tables).insert(table.name().into(), Arc::new(table));
         let dropped = unnamed_trees(&txn.snapshot, &catalog);
         let batch = txn.batch(&catalog, Batch::default(), Vec::new())?;
         let claims = std::mem::take(&mut writes.claims);

@@ -137,9 +137,8 @@ impl WriteTxn {
         for t in self.snapshot.tables().filter(|t| t.index_pending) {
             self.snapshot.storage().store().build_index(t.id().into())?;
             let built = t.same();
-            catalog
-                .tables
-                .insert(t.name().into(), Arc::new(built.with_contents(t.rows, t.bytes, t.tail, false)));
+            let built = Arc::new(built.with_contents(t.rows, t.bytes, t.tail, false));
+            Arc::make_mut(&mut catalog.tables).insert(t.name().into(), built);
         }
         let batch = self.batch(&catalog, Batch::default(), Vec::new())?;
         self.publish(batch, catalog, Vec::new(), &Claims::default(), true).map(drop)
@@ -237,7 +236,7 @@ impl WriteTxn {
             batch.writes.extend(r.writes);
             batch.trims.extend(r.trims);
             releases.extend(r.releases.iter().map(|e| e.id));
-            catalog.tables.insert(table.name().into(), Arc::new(table));
+            Arc::make_mut(&mut catalog.tables).insert(table.name().into(), Arc::new(table));
         }
         let batch = self.batch(&catalog, batch, releases)?;
         Ok((batch, catalog, entries))

@@ -1,5 +1,7 @@
 //! Tables and indexes that a transaction creates and drops.
 
+use std::sync::Arc;
+
 use lode_page::Column;
 
 use super::WriteTxn;
@@ -43,7 +45,7 @@ impl WriteTxn {
     /// Drops a table and its indexes; answers whether it did.
     pub fn drop_table(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
         check_unreferenced(&self.catalog, name)?;
-        let Some(table) = self.catalog.tables.remove(name) else {
+        let Some(table) = Arc::make_mut(&mut self.catalog.tables).remove(name) else {
             return if if_exists { Ok(false) } else { Err(EngineError::NoSuchTable(name.into())) };
         };
         self.changes.remove(&table.id());

@@ -112,10 +112,7 @@ impl RowWrites {
 impl WriteTxn {
     /// Whether the commit changes nothing but few rows of tables with deltas.
     fn is_short(&self, changes: &Changes) -> bool {
-        let at_begin = self.snapshot.tables_state().tables();
-        let same_catalog = self.index_rules.is_empty()
-            && self.catalog.tables.len() == at_begin.len()
-            && self.catalog.tables.values().zip(at_begin.values()).all(|(a, b)| Arc::ptr_eq(a, b));
+        let same_catalog = self.index_rules.is_empty() && self.has_same_tables();
         let few = |c: &TableChange| {
             c.edits.is_empty()
                 && c.held.rows() == 0

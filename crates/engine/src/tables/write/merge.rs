@@ -211,7 +211,7 @@ impl WriteTxn {
         }
         note_fold(t, &mut spans, &tree, std::mem::take(&mut merged.folded), &mut writes, if_same)?;
         merged.table.directory = OnceLock::from(Arc::new(Directory::of(spans)));
-        catalog.tables.insert(t.name().into(), Arc::new(merged.table));
+        Arc::make_mut(&mut catalog.tables).insert(t.name().into(), Arc::new(merged.table));
         let releases = merged.releases.iter().map(|e| e.id).collect();
         if planted_cuts::is(ForCuts::TrimsFirst) && !merged.trims.is_empty() {
             let trims = std::mem::take(&mut merged.trims);

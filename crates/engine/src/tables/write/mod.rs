@@ -161,24 +161,30 @@ impl WriteTxn {
 
     /// Whether it has changed nothing yet.
     pub fn is_unchanged(&self) -> bool {
-        let at_begin = self.snapshot.tables_state().tables();
-        self.changes.is_empty()
-            && self.index_rules.is_empty()
-            && self.catalog.tables.len() == at_begin.len()
-            && self.catalog.tables.values().zip(at_begin.values()).all(|(a, b)| Arc::ptr_eq(a, b))
+        self.changes.is_empty() && self.index_rules.is_empty() && self.has_same_tables()
+    }
+
+    /// Whether its tables have the definitions that they had at its begin.
+    fn has_same_tables(&self) -> bool {
+        let (now, at_begin) = (&self.catalog.tables, self.snapshot.tables_state().tables());
+        let all_same = || now.values().zip(at_begin.values()).all(|(a, b)| Arc::ptr_eq(a, b));
+        Arc::ptr_eq(now, at_begin) || now.len() == at_begin.len() && all_same()
     }
 
     fn with_own(&mut self) -> Result<Snapshot, EngineError> {
         let mut own = OwnChanges::new(self.snapshot.clone());
         let mut tables = self.catalog.tables.clone();
+        let same_tables = self.has_same_tables();
         for t in self.catalog.tables.values() {
-            if self.snapshot.table(t.name()).is_none_or(|b| !Arc::ptr_eq(&b, t)) {
+            if !same_tables && self.snapshot.table(t.name()).is_none_or(|b| !Arc::ptr_eq(&b, t)) {
                 own.change_table(t.id());
             }
             let Some(change) = self.changes.get_mut(&t.id()) else { continue };
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             change.settle(&mut io, t)?;
-            tables.insert(t.name().into(), Arc::new(change.visible(t)));
+            if change.changes_pages() {
+                Arc::make_mut(&mut tables).insert(t.name().into(), Arc::new(change.visible(t)));
+            }
             own.change_table(t.id());
             own.add(&change.edits, change.held.pages(t), change.stream.extents.iter().map(|e| e.id));
             if t.has_delta() {
@@ -315,7 +321,7 @@ impl WriteTxn {
 
     fn put_table(&mut self, t: Table) {
         self.current = None;
-        self.catalog.tables.insert(t.name().into(), Arc::new(t));
+        Arc::make_mut(&mut self.catalog.tables).insert(t.name().into(), Arc::new(t));
     }
 }
 

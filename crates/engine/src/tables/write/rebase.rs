@@ -76,7 +76,7 @@ impl Rebase<'_> {
                 return Err(conflict(base, "it is altered or dropped here, and was changed"));
             }
             if mine.is_none() {
-                catalog.tables.remove(base.name());
+                Arc::make_mut(&mut catalog.tables).remove(base.name());
             }
         }
         let at_begin: BTreeSet<_> = self.base.tables().map(|t| t.id()).collect();
@@ -93,7 +93,7 @@ impl Rebase<'_> {
                 }
             }
             if !is_new {
-                catalog.tables.insert(t.name().into(), t.clone());
+                Arc::make_mut(&mut catalog.tables).insert(t.name().into(), t.clone());
                 continue;
             }
             if catalog.tables.contains_key(t.name()) {
@@ -101,7 +101,7 @@ impl Rebase<'_> {
             }
             let mut table = t.same();
             catalog.place(&mut table, |owner| io.allocate(owner))?;
-            catalog.tables.insert(t.name().into(), Arc::new(table));
+            Arc::make_mut(&mut catalog.tables).insert(t.name().into(), Arc::new(table));
         }
         for t in catalog.tables.values().filter(|_| self.defines) {
             for c in &t.def().constraints {
