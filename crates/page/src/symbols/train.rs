@@ -110,19 +110,45 @@ fn better(
             candidates.push((joined, gain(joined, count.into())));
         }
     }
-    candidates.sort_unstable();
-    candidates.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        kept.1 += if same { next.1 } else { 0 };
-        same
-    });
+    let mut candidates = summed(&candidates);
     candidates.retain(|((word, length), gain)| {
         *gain > least && may_be(&word.to_le_bytes()[..usize::from(*length)])
     });
     // The order is the same in every run: by gain, then length, then bytes.
-    candidates.sort_unstable_by_key(|((word, length), gain)| (std::cmp::Reverse((*gain, *length)), *word));
-    candidates.truncate(SYMBOLS_MAX);
+    let order = |&((word, length), gain): &(Piece, u64)| (std::cmp::Reverse((gain, length)), word);
+    if candidates.len() > SYMBOLS_MAX {
+        candidates.select_nth_unstable_by_key(SYMBOLS_MAX, order);
+        candidates.truncate(SYMBOLS_MAX);
+    }
+    candidates.sort_unstable_by_key(order);
     let bytes: Vec<_> =
         candidates.iter().map(|((word, length), _)| (word.to_le_bytes(), usize::from(*length))).collect();
     SymbolTable::new(bytes.iter().map(|(word, length)| &word[..*length]))
+}
+
+/// The candidates, each once, with the sum of its gains. Sorting them would take most of the time of a round.
+fn summed(candidates: &[(Piece, u64)]) -> Vec<(Piece, u64)> {
+    let slots = (2 * candidates.len()).next_power_of_two();
+    // Places in `sums`, plus 1.
+    let mut places = vec![0u32; slots];
+    let mut sums: Vec<(Piece, u64)> = Vec::with_capacity(candidates.len());
+    for &(piece, gain) in candidates {
+        let mixed = (piece.0 ^ u64::from(piece.1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut slot = (mixed >> 32) as usize % slots;
+        loop {
+            match places[slot] {
+                0 => {
+                    sums.push((piece, gain));
+                    places[slot] = sums.len() as u32;
+                    break;
+                }
+                place if sums[place as usize - 1].0 == piece => {
+                    sums[place as usize - 1].1 += gain;
+                    break;
+                }
+                _ => slot = (slot + 1) % slots,
+            }
+        }
+    }
+    sums
 }

@@ -163,6 +163,19 @@ impl Cutter {
         cutter
     }
 
+    /// From now on pages get equal numbers of the rows that are there.
+    pub(super) fn even_out(&mut self) {
+        if self.rows > 0 {
+            let pages = self.rows.div_ceil(self.target_rows());
+            self.page_rows = Some(self.rows.div_ceil(pages));
+        }
+    }
+
+    /// From now on pages get as many rows as they hold.
+    pub(super) fn fill_pages(&mut self) {
+        self.page_rows = None;
+    }
+
     pub(super) fn push(&mut self, columns: Vec<Column>) {
         let rows = columns[0].rows();
         if rows > 0 {
@@ -193,11 +206,11 @@ impl Cutter {
         self.rows > 0 && self.rows * 2 >= self.target_rows()
     }
 
-    /// Returns whether rows that take so many bytes of a page fill less than half of one.
+    /// Returns whether rows that take so many bytes of a page fill less than a third of one.
     pub(super) fn is_small(&self, columns: &[Column], page_bytes: u64) -> bool {
         let rows = columns[0].rows();
-        page_bytes * 2 < self.shape.limit_bytes as u64
-            && (self.shape.encodings.is_empty() || rows * 2 < self.encoded_rows(ROWS_MAX, Some(columns)))
+        page_bytes * 3 < self.shape.limit_bytes as u64
+            && (self.shape.encodings.is_empty() || rows * 3 < self.encoded_rows(ROWS_MAX, Some(columns)))
     }
 
     fn target_rows(&self) -> usize {

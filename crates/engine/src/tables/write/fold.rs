@@ -225,20 +225,25 @@ impl Rewrite<'_> {
         let stays: Vec<bool> = new.iter().map(Option::is_none).collect();
         let columns: Vec<Column> =
             new.into_iter().zip(old).map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
-        if out.cutter.rows() > 0 {
-            return self.take_rows(io, out, ids, columns, has_bounds);
-        }
-        let lpid = self.next_reusable(io)?;
-        match out.cutter.shape.page_again(lpid, &columns, &stays)? {
-            Some(data) => {
+        if out.cutter.rows() == 0 {
+            let lpid = self.next_reusable(io)?;
+            if let Some(data) = out.cutter.shape.page_again(lpid, &columns, &stays)? {
                 let cut = Cut { data, rows: ids.len() };
-                self.put_cut(io, lpid, cut, &ids, has_bounds, out.cutter.shape.align())
+                return self.put_cut(io, lpid, cut, &ids, has_bounds, out.cutter.shape.align());
             }
-            None => {
-                self.reusable.push_front(lpid);
-                self.take_rows(io, out, ids, columns, has_bounds)
-            }
+            self.reusable.push_front(lpid);
         }
+        self.push_rows(io, out, ids, columns, has_bounds, Self::finish_evenly)?;
+        // Rows that were left would take the next page along, which may stay as it is.
+        self.finish_evenly(io, out)
+    }
+
+    /// Puts all rows into pages of equal numbers of rows.
+    fn finish_evenly(&mut self, io: &mut Io<'_>, out: &mut Rows) -> Result<(), EngineError> {
+        out.cutter.even_out();
+        self.finish_rows(io, out)?;
+        out.cutter.fill_pages();
+        Ok(())
     }
 
     fn take_rows(
@@ -248,6 +253,24 @@ impl Rewrite<'_> {
         ids: Vec<RowId>,
         columns: Vec<Column>,
         has_bounds: bool,
+    ) -> Result<(), EngineError> {
+        self.push_rows(io, out, ids, columns, has_bounds, |this, io, out| {
+            while out.cutter.has_full() && !this.is_too_large() {
+                this.cut_rows(io, out)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes rows; `cut` makes pages of them once they are enough for one.
+    fn push_rows(
+        &mut self,
+        io: &mut Io<'_>,
+        out: &mut Rows,
+        ids: Vec<RowId>,
+        columns: Vec<Column>,
+        has_bounds: bool,
+        cut: impl Fn(&mut Self, &mut Io<'_>, &mut Rows) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         if out.has_bounds != has_bounds {
             self.finish_rows(io, out)?;
@@ -263,8 +286,8 @@ impl Rewrite<'_> {
             out.ids.extend(group);
             out.cutter.push(columns.iter().map(|c| ops::slice(c, from, group.len())).collect());
             from += group.len();
-            while out.cutter.has_full() && !self.is_too_large() {
-                self.cut_rows(io, out)?;
+            if out.cutter.has_full() {
+                cut(self, io, out)?;
             }
         }
         Ok(())
