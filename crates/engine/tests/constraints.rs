@@ -119,6 +119,26 @@ const KINDS: [(Changes, KeyIndex); 3] = [
     (Changes::Delta, KeyIndex::PageIndex),
 ];
 
+/// The histories of tables with deltas found this (seed 2): no Lode opened a database again that had such a table.
+#[test]
+fn a_database_with_a_deferrable_key_or_keys_by_the_page_index_opens_again() {
+    let delta = (Changes::Delta, KeyIndex::Tree);
+    for (kind, u) in [(delta, Deferral::Deferred), (delta, Deferral::Immediate), (KINDS[2], Deferral::None)] {
+        let drive = TestDrive::new();
+        let db = open(&drive);
+        db.create_table(keyed(kind, u), false).unwrap();
+        let row = vec![Value::Int(1), Value::Int(2), Value::text("x")];
+        insert(&db, std::slice::from_ref(&row)).unwrap();
+        drop(db);
+        let db = open(&drive);
+        let table = db.snapshot().unwrap().table("t").unwrap();
+        assert_eq!(table.def().constraints[0].deferral, u);
+        assert_eq!(table.def().options.key_index, kind.1);
+        assert_eq!(read(&db.snapshot().unwrap(), "t"), [row]);
+        sound(&db);
+    }
+}
+
 /// Numbers below `end`, from a seed.
 struct Numbers(u64);
 

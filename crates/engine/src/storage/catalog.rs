@@ -32,7 +32,7 @@ use crate::EngineError;
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
 /// The newest version of any catalog page.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 /// The version of pages that every Lode can read.
 pub(crate) const VERSION_PLAIN: u8 = 1;
 const NEXT_OWNER: &str = "next_table";
@@ -142,6 +142,7 @@ fn taken<T: DeserializeOwned>(body: &mut BTreeMap<String, Value>, name: &str) ->
 
 /// A catalog page with this body.
 pub(crate) fn encode(kind: PageKind, version: u8, lpid: Lpid, body: &impl Serialize) -> PageWrite {
+    debug_assert!(version <= VERSION, "this Lode would not open a page of version {version}");
     let body = serde_json::to_vec(body).expect("numbers, strings and lists can be written as JSON");
     let mut page = PageBufMut::zeroed((HEADER_BYTES + body.len()).next_multiple_of(CELL_BYTES));
     page[..4].copy_from_slice(&MAGIC);
