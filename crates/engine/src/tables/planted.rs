@@ -28,11 +28,19 @@ lode_base::planted_faults! {
     ValidatedTooLate: "the claims of a commit are validated from the newest commit on, not from its snapshot on",
     TooOldUnchecked: "the rows of a transaction older than the remembered claims are not compared",
     KeysNotCheckedAgain: "a commit with the right to write does not check keys on the newest state",
+    // Keys at the end of a statement.
+    EndNotChecked: "the end of a statement checks no key",
+    OwnTwiceMissed: "the end of a statement does not compare a new key with the transaction's own rows",
+    MainKeyMissed: "the end of a statement compares a new key with the transaction's own rows alone",
+    EditedNotNoted: "the end of a statement does not look at keys that edits of pages set",
+    DeferredNotChecked: "a deferred key is not checked at the commit",
+    PageRangeSkipped: "the first page whose bounds in the page index hold a key is not searched for it",
     // Rewrites.
     RewriteNotClaimed: "a rewrite of a table does not see that others changed its delta",
     RewrittenKeyMissing: "a rewritten table has no entries of its keys",
     // Entries and ids.
     KeyEntryMissing: "a key that a commit puts in has no entry",
+    RekeyedEntryMissing: "the key that a row gets in place of another has no entry",
     IndexEntryMissing: "an index has no entry of a row that a commit puts in",
     PageKeysMissing: "the keys of a loaded page have no entries",
     IdsReused: "row ids are used again after an open",

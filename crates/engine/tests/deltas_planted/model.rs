@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lode_base::random::Random;
 use lode_command::Answer;
-use lode_engine::{RowAddress, SavedChanges, Snapshot, WriteTxn};
+use lode_engine::{EngineError, RowAddress, SavedChanges, Snapshot, WriteTxn};
 use lode_page::{DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
 
@@ -27,6 +27,19 @@ pub(super) fn int(v: &Value) -> Option<i64> {
 }
 
 impl State {
+    /// The keys that are there twice, as table, column and value. With `deferred`, UNIQUE does not count.
+    fn twice(&self, deferred: bool) -> Vec<(usize, usize, i64)> {
+        let mut twice = Vec::new();
+        for (t, c) in [(PARENT, 0), (PARENT, 1), (CHILD, 0)] {
+            let mut seen = BTreeSet::new();
+            let values = self.0[t].values().filter_map(|r| int(&r[c]));
+            if !(deferred && c == 1) {
+                twice.extend(values.filter(|v| !seen.insert(*v)).map(|v| (t, c, v)));
+            }
+        }
+        twice
+    }
+
     /// Whether keys are distinct, and each child has its parent.
     pub(super) fn is_sound(&self) -> bool {
         let distinct = |t: usize, c: usize| {
@@ -54,8 +67,13 @@ pub(super) struct Open {
     pub(super) touched: Touched,
     /// Tables that were rewritten since the begin.
     pub(super) rewritten: [bool; 2],
-    pub(super) savepoint: Option<(SavedChanges, State, Touched)>,
+    pub(super) savepoint: Option<Saved>,
+    /// Whether the end of a statement passed a key that the transaction sees twice, because others have freed it.
+    pub(super) is_excused: bool,
 }
+
+/// What a transaction goes back to.
+pub(super) type Saved = (SavedChanges, State, Touched);
 
 /// How a commit must end.
 pub(super) enum Expected {
@@ -124,12 +142,47 @@ impl Open {
         ids.iter().for_each(|id| drop(self.seen.0[t].remove(id)));
     }
 
+    pub(super) fn save(&mut self) -> Saved {
+        (self.txn.savepoint().unwrap(), self.seen.clone(), self.touched.clone())
+    }
+
+    fn go_back(&mut self, (saved, seen, touched): &Saved) {
+        self.txn.rollback_to(saved);
+        (self.seen, self.touched) = (seen.clone(), touched.clone());
+    }
+
     /// Rolls back to the newest savepoint, if there is one.
     pub(super) fn roll_back(&mut self) {
-        if let Some((saved, seen, touched)) = &self.savepoint {
-            self.txn.rollback_to(saved);
-            (self.seen, self.touched) = (seen.clone(), touched.clone());
+        if let Some(saved) = self.savepoint.take() {
+            self.go_back(&saved);
+            self.savepoint = Some(saved);
         }
+    }
+
+    /// Ends a statement. If a key is there twice, the transaction goes back to where the statement began. Answers whether it did.
+    pub(super) fn end_statement(&mut self, before: &Saved, committed: &State, deferred: bool) -> bool {
+        let twice = self.seen.twice(deferred);
+        let freed = |&(t, c, v): &(usize, usize, i64)| {
+            let has = |s: &State| s.0[t].values().any(|r| int(&r[c]) == Some(v));
+            has(&self.at_begin) && !has(committed)
+        };
+        let is_freed = twice.iter().any(freed);
+        let ended = self.txn.end_statement();
+        match &ended {
+            Ok(()) => {
+                assert!(
+                    twice.is_empty() || is_freed || self.is_excused,
+                    "a statement ends with a key twice: {twice:?}"
+                );
+                self.is_excused |= !twice.is_empty();
+            }
+            Err(EngineError::DuplicateKey { .. } | EngineError::Unique { .. }) => {
+                assert!(!twice.is_empty(), "a statement ended with {ended:?}, and no key is there twice");
+                self.go_back(before);
+            }
+            Err(e) => panic!("a statement ended with {e}"),
+        }
+        ended.is_err()
     }
 
     pub(super) fn touch(&mut self, t: usize, ids: impl Iterator<Item = u64>) {

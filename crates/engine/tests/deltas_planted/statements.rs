@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lode_engine::EngineError;
 use lode_page::Value;
 
 use super::model::*;
@@ -36,8 +37,39 @@ impl World {
         ids.iter().map(change).collect()
     }
 
-    /// A statement of an open transaction.
+    /// A statement of an open transaction. In some seeds its end checks keys.
     pub(super) fn statement(&mut self, open: &mut Open) {
+        if !self.kind.ends {
+            return self.change(open);
+        }
+        let before = open.save();
+        match self.random.once_in(6) {
+            true => self.put_in_twice(open),
+            false => self.change(open),
+        }
+        self.end_statement(open, &before);
+    }
+
+    fn end_statement(&mut self, open: &mut Open, before: &Saved) {
+        let is_twice = open.end_statement(before, &self.committed, self.kind.deferred);
+        self.met.twice += u32::from(is_twice);
+    }
+
+    /// Inserts a row with a key of one that the transaction sees, mostly of one that it inserted itself.
+    fn put_in_twice(&mut self, open: &mut Open) {
+        let t = self.random.below(2) as usize;
+        let own: Vec<u64> =
+            open.seen.0[t].keys().filter(|id| !open.at_begin.0[t].contains_key(id)).copied().collect();
+        let own = if self.random.once_in(3) { None } else { self.random.pick(&own).copied() };
+        let Some(id) = own.or_else(|| self.some(open, t, 1).first().copied()) else { return };
+        let mut row = self.random_row(t);
+        let c = if t == PARENT && self.random.once_in(2) { 1 } else { 0 };
+        row[c] = open.seen.0[t][&id][c].clone();
+        let rows = self.numbered(vec![row]);
+        open.insert(t, &rows, false);
+    }
+
+    fn change(&mut self, open: &mut Open) {
         let t = self.random.below(2) as usize;
         match self.random.below(22) {
             0..5 => {
@@ -66,15 +98,15 @@ impl World {
                 match t {
                     CHILD => open.delete(t, &ids),
                     _ => {
-                        let rows = self.changed(open, t, &ids, false);
+                        let rekeys = self.kind.ends && self.random.once_in(2);
+                        let rows = self.changed(open, t, &ids, rekeys);
                         open.update(t, &rows);
                     }
                 }
             }
             16 => self.load_some(open, t),
             17..19 => {
-                let saved = open.txn.savepoint().unwrap();
-                open.savepoint = Some((saved, open.seen.clone(), open.touched.clone()));
+                open.savepoint = Some(open.save());
                 self.statement(open);
                 if self.random.once_in(2) {
                     open.roll_back();
@@ -116,6 +148,7 @@ impl World {
     /// Two transactions that cannot both commit.
     pub(super) fn race(&mut self) {
         let (mut a, mut b) = (self.begin(), self.begin());
+        let before = [a.save(), b.save()];
         let t = self.random.below(2) as usize;
         match self.random.below(6) {
             0 => {
@@ -170,6 +203,10 @@ impl World {
                 b.delete(PARENT, &[parent]);
             }
         }
+        if self.kind.ends {
+            self.end_statement(&mut a, &before[0]);
+            self.end_statement(&mut b, &before[1]);
+        }
         if self.random.once_in(2) {
             std::mem::swap(&mut a, &mut b);
         }
@@ -184,8 +221,8 @@ impl World {
         self.commit(b);
     }
 
-    /// A merge, within which others commit or merge.
-    pub(super) fn merge_with(&mut self, t: usize) {
+    /// A merge, within which others commit or merge. Of the batches after these, all fail until the merge has ended.
+    pub(super) fn merge_with(&mut self, t: usize, fail_after: Option<u32>) {
         self.db.clear_pool();
         let current = self.db.snapshot().unwrap();
         let table = current.table(NAMES[t]).unwrap();
@@ -215,15 +252,21 @@ impl World {
         };
         self.db.clear_pool();
         *self.hook.armed.lock().unwrap() = Some(Armed { extents, reads, within });
-        self.db.merge(NAMES[t]).unwrap();
+        self.inner.fail_after(fail_after);
+        let merged = self.db.merge(NAMES[t]);
+        let is_cut = |e: &EngineError| fail_after.is_some() && matches!(e, EngineError::OutOfSpace { .. });
+        assert!(merged.as_ref().is_ok() || merged.as_ref().is_err_and(is_cut), "{merged:?}");
         let left = self.hook.armed.lock().unwrap().take();
         match left {
             None => self.met.within += 1,
             Some(left) => self.hook.run(left.within),
         }
+        self.inner.fail_after(None);
         if let Some(expected) = expected {
             let got = self.hook.ended.lock().unwrap().take().expect("it has committed");
-            self.ended(got, expected);
+            if !got.as_ref().is_err_and(is_cut) {
+                self.ended(got, expected);
+            }
         }
     }
 }

@@ -50,7 +50,11 @@ impl AtRead {
     pub(super) fn run(&self, within: Within) {
         match within {
             Within::Commit(txn) => *self.ended.lock().unwrap() = Some(txn.commit()),
-            Within::Merge(db, t) => db.merge(NAMES[t]).unwrap(),
+            // It fails only where batches do, and then the next one does its work.
+            Within::Merge(db, t) => {
+                let merged = db.merge(NAMES[t]);
+                assert!(matches!(merged, Ok(()) | Err(EngineError::OutOfSpace { .. })), "{merged:?}");
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use lode_base::CommitNo;
 use lode_base::random::Random;
 use lode_engine::{
-    Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, IndexDef, IndexKind, Layout,
-    OnDelete, Rule, Snapshot, TableDef,
+    Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, IndexDef, IndexKind, KeyIndex,
+    Layout, OnDelete, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, Value};
 
@@ -26,9 +26,31 @@ pub(super) struct Met {
     pub(super) within: u32,
     pub(super) failed: u32,
     pub(super) rewritten: u32,
+    /// Statements that ended with a key twice.
+    pub(super) twice: u32,
+    /// Openings after a merge of which a batch failed, within which others committed.
+    pub(super) cut: u32,
+}
+
+/// What the tables of a seed are like.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    /// Whether statements end, so that their keys are checked there.
+    pub(super) ends: bool,
+    /// Whether UNIQUE waits for the commit.
+    pub(super) deferred: bool,
+    pub(super) key_index: KeyIndex,
+}
+
+impl Kind {
+    fn of_seed(seed: u64) -> Self {
+        let key_index = if seed / 2 % 2 == 1 { KeyIndex::PageIndex } else { KeyIndex::Tree };
+        Self { ends: seed % 2 == 1, deferred: seed / 4 % 2 == 1, key_index }
+    }
 }
 
 pub(super) struct World {
+    pub(super) kind: Kind,
     pub(super) inner: TestDrive,
     pub(super) drive: Arc<Hooked<AtRead>>,
     pub(super) hook: Arc<AtRead>,
@@ -42,8 +64,10 @@ pub(super) struct World {
     pub(super) met: Met,
 }
 
-pub(super) fn open_again(drive: &Arc<Hooked<AtRead>>) -> Database {
+fn open_again(drive: &Arc<Hooked<AtRead>>, kind: Kind) -> Database {
     let options = DatabaseOptions {
+        // From some rows on, a change edits pages.
+        rows_by_id_max: if kind.ends && !kind.deferred { 8 } else { small().rows_by_id_max },
         pool_bytes: 1 << 20,
         key_check_bytes: 1 << 12,
         node_bytes: 512,
@@ -54,7 +78,7 @@ pub(super) fn open_again(drive: &Arc<Hooked<AtRead>>) -> Database {
     Database::open(drive.clone(), options).unwrap()
 }
 
-pub(super) fn defined(t: usize) -> TableDef {
+fn defined(t: usize, kind: Kind) -> TableDef {
     let rule = match t {
         PARENT => Rule::Unique { columns: vec![1] },
         _ => Rule::ForeignKey {
@@ -66,21 +90,22 @@ pub(super) fn defined(t: usize) -> TableDef {
     };
     let columns: Vec<(&str, DataType)> = ["k", "r", "d", "s"].into_iter().zip(TYPES).collect();
     let mut def = def(NAMES[t], &columns, &[0], Layout::Auto);
-    def.options.changes = Changes::Delta;
-    def.constraints = vec![Constraint { name: "rule".into(), rule, deferral: Deferral::None }];
+    (def.options.changes, def.options.key_index) = (Changes::Delta, kind.key_index);
+    let deferral = if t == PARENT && kind.deferred { Deferral::Deferred } else { Deferral::None };
+    def.constraints = vec![Constraint { name: "rule".into(), rule, deferral }];
     def
 }
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
-        let hook = Arc::<AtRead>::default();
+        let (hook, kind) = (Arc::<AtRead>::default(), Kind::of_seed(seed));
         // A commit of more than 20 rows is not short. In some seeds all are.
-        let pages_max = if seed % 4 == 3 { 1 << 14 } else { 320 };
+        let pages_max = if seed % 8 >= 6 { 1 << 14 } else { 320 };
         let inner = TestDrive::with_limits(256 << 10, pages_max);
         let drive = Arc::new(Hooked::new(inner.clone(), hook.clone()));
-        let db = open_again(&drive);
+        let db = open_again(&drive, kind);
         for t in [PARENT, CHILD] {
-            db.create_table(defined(t), false).unwrap();
+            db.create_table(defined(t, kind), false).unwrap();
             let kind = IndexKind::Btree { unique: false };
             let index = IndexDef {
                 name: format!("by_{t}"),
@@ -92,6 +117,7 @@ impl World {
         }
         let (committed, open, random) = (State::default(), [None, None, None], Random::of_seed(seed));
         let mut w = Self {
+            kind,
             inner,
             drive,
             hook,
@@ -162,6 +188,7 @@ impl World {
             touched: BTreeSet::new(),
             rewritten: [false; 2],
             savepoint: None,
+            is_excused: false,
         }
     }
 
@@ -222,13 +249,14 @@ impl World {
             }
             24..31 => self.race(),
             31..33 => self.db.merge(NAMES[t]).unwrap(),
-            33..36 => self.merge_with(t),
+            33..36 => self.merge_with(t, None),
             36 => self.pass_time(),
             37 => self.old.push((self.db.snapshot().unwrap(), self.committed.clone())),
             38 => sound(&self.db),
             39..41 => self.work(),
             41..43 => self.fail(t),
             43..45 => self.reopen(),
+            45 => self.cut_within(t),
             _ => self.rewrite(t),
         }
         shows(&self.db.snapshot().unwrap(), &self.committed, &mut self.random);
@@ -261,6 +289,14 @@ impl World {
             }
         }
         self.inner.fail_after(None);
+    }
+
+    /// A merge, within which others commit, and in which the power goes: before one of its batches, or behind all.
+    fn cut_within(&mut self, t: usize) {
+        let batches = self.random.below(4) as u32;
+        self.merge_with(t, Some(batches));
+        self.met.cut += 1;
+        self.reopen();
     }
 
     /// Rewrites a table, in the order of a column or as it is. Sometimes another transaction commits meanwhile, or a batch fails.
@@ -309,7 +345,7 @@ impl World {
     pub(super) fn reopen(&mut self) {
         self.open = [None, None, None];
         self.old.clear();
-        self.db = open_again(&self.drive);
+        self.db = open_again(&self.drive, self.kind);
         sound(&self.db);
     }
 }

@@ -609,11 +609,14 @@ impl<'a> RowSources<'a> {
             if was == is {
                 continue;
             }
+            let is_rekeyed = was.is_some() && is.is_some();
             for (values, is_new) in [(was, false), (is, true)] {
                 let Some(values) = values else { continue };
                 let Some(bytes) = self.t.key_bytes(key, &values) else { continue };
                 let with_entries = if folded { &self.page_keys } else { &self.keys };
-                if with_entries.len() > *n && !(is_new && planted::is(Planted::KeyEntryMissing)) {
+                let is_left_out = planted::is(Planted::KeyEntryMissing)
+                    || is_rekeyed && planted::is(Planted::RekeyedEntryMissing);
+                if with_entries.len() > *n && !(is_new && is_left_out) {
                     note(writes, self.tree, key_entry(*n, &bytes, id), is_new);
                 }
                 if claims && !planted::is(Planted::KeyNotClaimed) {

@@ -23,6 +23,7 @@ use crate::tables::delta::RowId;
 use crate::tables::key::{KeyReader, has_null, hash, show};
 use crate::tables::overlay::id_at;
 use crate::tables::own::{Edits, FreedSlots};
+use crate::tables::planted::{self, Planted};
 use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
@@ -83,7 +84,7 @@ impl Checked {
         match self {
             Self::All => true,
             Self::Immediate => !t.def().is_key_deferred(n),
-            Self::Deferred => t.def().is_key_deferred(n),
+            Self::Deferred => t.def().is_key_deferred(n) && !planted::is(Planted::DeferredNotChecked),
         }
     }
 }

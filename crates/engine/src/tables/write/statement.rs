@@ -27,6 +27,7 @@ use super::stream::Io;
 use super::unchecked::{Unchecked, key_columns};
 use crate::tables::delta::OwnRows;
 use crate::tables::key::{has_null, numbered};
+use crate::tables::planted::{self, Planted};
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
 use crate::{EngineError, Map};
@@ -47,7 +48,8 @@ impl WriteTxn {
         for id in changed {
             let change = self.changes.get_mut(&id).expect("it was just found");
             let unchecked = std::mem::take(&mut change.unchecked);
-            if !self.working(id).keys_at_statement().is_empty() {
+            let is_checked = !planted::is(Planted::EndNotChecked);
+            if is_checked && !self.working(id).keys_at_statement().is_empty() {
                 self.check_unchecked(id, unchecked)?;
             }
         }
@@ -105,8 +107,9 @@ impl WriteTxn {
                 for row in (0..part[0].rows()).filter(|&row| !has_null(&part, row)) {
                     let values: Vec<Value> = part.iter().map(|c| c.value(row)).collect();
                     let own_rows = own.with_key(&types, key, &values)?.len();
+                    let own_rows = planted::instead(Planted::OwnTwiceMissed, || own_rows, || own_rows.min(1));
                     let mut others = self.snapshot.rows_of_key(t, n, key, &values)?;
-                    others.retain(|id| own.get(*id).is_none());
+                    others.retain(|id| own.get(*id).is_none() && !planted::is(Planted::MainKeyMissed));
                     if own_rows + others.len() > 1 && (own_rows > 1 || !self.is_freed(t, n, key, &values)?) {
                         return Err(duplicate(t, constraint, &part, row));
                     }

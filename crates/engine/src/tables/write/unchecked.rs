@@ -6,6 +6,7 @@ use lode_base::Lpid;
 use lode_page::Column;
 
 use crate::tables::own::SlotSet;
+use crate::tables::planted::{self, Planted};
 use crate::tables::table::{RowAddress, Table};
 
 /// More new keys than this, of rows without ids, are not looked for one by one.
@@ -52,7 +53,7 @@ impl Unchecked {
 
     /// Notes that edits set these columns of rows of pages.
     pub(super) fn note_edits(&mut self, t: &Table, rows: &[RowAddress], columns: &[u16]) {
-        if self.many || !sets_key(t, columns) {
+        if self.many || !sets_key(t, columns) || planted::is(Planted::EditedNotNoted) {
             return;
         }
         self.rows += rows.len();
