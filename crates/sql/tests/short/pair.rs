@@ -20,25 +20,37 @@ pub(crate) enum Took {
 pub(crate) struct Pair {
     pub(crate) short: Session,
     pub(crate) general: Session,
+    queries: [Queries; 2],
 }
 
+#[allow(dead_code)]
 pub(crate) fn session() -> Session {
-    with_options(&SessionOptions { target_partitions: 1, ..SessionOptions::default() })
+    queries().session(&SessionOptions { target_partitions: 1, ..SessionOptions::default() }).unwrap()
 }
 
-fn with_options(options: &SessionOptions) -> Session {
+fn queries() -> Queries {
     let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap();
-    Queries::new(db, 1 << 30).and_then(|q| q.session(options)).unwrap()
+    Queries::new(db, 1 << 30).unwrap()
 }
 
 #[allow(dead_code)]
 impl Pair {
     pub(crate) fn new() -> Self {
-        let general = session();
+        Self::of([queries(), queries()])
+    }
+
+    /// Another session of each database.
+    pub(crate) fn beside(&self) -> Self {
+        Self::of(self.queries.clone())
+    }
+
+    fn of(queries: [Queries; 2]) -> Self {
+        let options = SessionOptions { target_partitions: 1, ..SessionOptions::default() };
+        let general = queries[1].session(&options).unwrap();
         general.set_short_statements(false);
         // It blocks its thread, as the shell's does.
-        let options = SessionOptions { target_partitions: 1, may_block: true, ..SessionOptions::default() };
-        Self { short: with_options(&options), general }
+        let short = queries[0].session(&SessionOptions { may_block: true, ..options }).unwrap();
+        Self { short, general, queries }
     }
 
     /// Runs a statement in both, and compares what comes out. Returns whether it was a short one.
