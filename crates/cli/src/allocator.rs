@@ -22,6 +22,16 @@ const GENERIC_COLLECT: mi_option_t = 34;
 /// pages with few gaps, and took new memory in addition.
 const PAGE_MAX_RECLAIM: mi_option_t = 41;
 
+/// A limit of memory below this one is to be kept, rather than one that a command has by default.
+const SMALL_LIMIT_BYTES: u64 = 1_000_000_000;
+
+/// Sets up the allocator if a limit of memory is small. Must be called before other threads start.
+pub(crate) fn keep_to_small_limit(bytes: u64) {
+    if bytes < SMALL_LIMIT_BYTES {
+        keep_to_a_limit();
+    }
+}
+
 /// Sets up the allocator for a process with a limit of memory: unused memory goes back to the system at once, and
 /// threads collect more often. A process without a limit is faster if it keeps memory. Must be called before other
 /// threads start.

@@ -16,6 +16,7 @@ use lode_firmware::{Drive, DriveOptions};
 use lode_flash::timing::Model;
 use lode_sql::{Offload, Session, SessionOptions};
 
+use crate::allocator;
 use crate::error::{CliError, CliResult};
 use crate::table::{bytes, parse_bytes};
 
@@ -140,6 +141,7 @@ fn open_with(
     profile: Option<Profile>,
     create: Create,
 ) -> CliResult<Opened> {
+    allocator::keep_to_small_limit(resources.memory);
     let options = Options {
         memory_bytes: resources.memory,
         division: Division::Queries,

@@ -18,8 +18,8 @@ use crate::storage::view::View;
 use crate::tables::{Tables, empty_root, known_extents, read_catalog};
 use crate::trees::{Catalog, Trees};
 use crate::{
-    Csn, DatabaseOptions, Durability, EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot,
-    SyncEvery, TableDef, Transaction, Tree, TreeLoad, TreeStats, WriteTxn,
+    Csn, DatabaseOptions, Durability, EngineError, HostClock, IndexDef, LinkStats, MergeStats, PoolStats,
+    Snapshot, SyncEvery, TableDef, Transaction, Tree, TreeLoad, TreeStats, WriteTxn,
 };
 
 /// An open database. Clones share it.
@@ -230,6 +230,11 @@ impl Database {
         self.parts.trees.stats()
     }
 
+    /// What merges of deltas did.
+    pub fn merge_stats(&self) -> MergeStats {
+        self.parts.tables.merge_stats()
+    }
+
     /// What the buffer pool holds, and how well it did.
     pub fn pool(&self) -> PoolStats {
         self.parts.storage.pool().stats()
@@ -238,6 +243,11 @@ impl Database {
     /// Lends so many bytes of the buffer pool's limit to a caller that needs memory for a while; false if the pool cannot spare them.
     pub fn lend_memory(&self, bytes: usize) -> bool {
         self.parts.storage.pool().lend(bytes)
+    }
+
+    /// The most bytes that [`Database::lend_memory`] lends at a time, to all callers together.
+    pub fn lent_memory_max(&self) -> usize {
+        self.parts.storage.pool().lent_bytes_max()
     }
 
     /// Takes back what [`Database::lend_memory`] lent.

@@ -31,9 +31,10 @@ pub use storage::pool::PoolStats;
 pub use storage::store::LinkStats;
 pub use tables::{
     COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Few, INDEX_COLUMNS_DEFAULT, IndexDef,
-    IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, Layout, NullsAt, OnDelete, OrderBound,
-    OrderColumn, OrderKey, OrderedPages, RangeEnd, ReadAhead, RowAddress, RowOrder, RowRange, RowsInOrder,
-    Rule, SavedChanges, Scan, Table, TableDef, TableOptions, TableRewrite, TableStatistics, WriteTxn,
+    IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, Layout, MergeStats, NullsAt, OnDelete,
+    OrderBound, OrderColumn, OrderKey, OrderedPages, RangeEnd, ReadAhead, RowAddress, RowOrder, RowRange,
+    RowsInOrder, Rule, SavedChanges, Scan, Table, TableDef, TableOptions, TableRewrite, TableStatistics,
+    WriteTxn,
 };
 #[cfg(feature = "planted")]
 pub use tables::{PlantedForCuts, PlantedInTables, plant_for_cuts, plant_in_tables};

@@ -92,7 +92,7 @@ impl Session {
             Some(host) => (1, host.profile().name.clone()),
             None => (options.target_partitions.max(1), "none".to_owned()),
         };
-        let mut config = configure(SessionConfig::new())
+        let mut config = configure(SessionConfig::new(), runtime.memory_pool.memory_limit())
             .with_target_partitions(target_partitions)
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)

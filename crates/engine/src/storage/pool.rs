@@ -109,14 +109,20 @@ impl Pool {
     /// Lends so many bytes of the limit, and evicts what exceeds the rest; false if the pool cannot spare them.
     pub(crate) fn lend(&self, bytes: usize) -> bool {
         let mut lent = self.lent_bytes.lock();
-        let most = (self.shard_full_bytes - self.shard_full_bytes / KEPT) * self.shards.len();
-        let Some(sum) = lent.checked_add(bytes).filter(|&sum| sum <= most) else { return false };
+        let Some(sum) = lent.checked_add(bytes).filter(|&sum| sum <= self.lent_bytes_max()) else {
+            return false;
+        };
         *lent = sum;
         let limit = self.limit_with(sum);
         for shard in &self.shards {
             shard.lock().make_room(limit);
         }
         true
+    }
+
+    /// The most bytes that are lent at a time.
+    pub(crate) fn lent_bytes_max(&self) -> usize {
+        (self.shard_full_bytes - self.shard_full_bytes / KEPT) * self.shards.len()
     }
 
     /// Takes back bytes that were lent.

@@ -43,9 +43,11 @@ mod write;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::trees::{Alone, Snapshot, Tree, Trees};
 use crate::{DatabaseOptions, EngineError};
+use delta::DueCell;
 use write::{Limits, Merged};
 
 pub(crate) use catalog::{empty_root, known_extents, read as read_catalog};
@@ -69,17 +71,33 @@ pub use write::{SavedChanges, TableRewrite, WriteTxn};
 /// Bytes of images that are written to a delta before its cells are surveyed.
 const SURVEY_BYTES: u64 = 1 << 20;
 
+/// What merges of deltas did since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergeStats {
+    /// Merges of some cells each that took effect.
+    pub merges: u64,
+    /// Bytes of the column pages that they wrote.
+    pub written_bytes: u64,
+    /// Merges that gave up because others changed the table's pages first.
+    pub overtaken: u64,
+}
+
 /// The tables of a database.
 pub(crate) struct Tables {
     trees: Arc<Trees>,
     limits: Limits,
+    merges: AtomicU64,
+    merged_bytes: AtomicU64,
+    overtaken: AtomicU64,
 }
 
 impl Tables {
     /// The tables above these trees.
     pub(crate) fn new(trees: Arc<Trees>, options: &DatabaseOptions) -> Self {
         let DatabaseOptions { key_check_bytes, change_bytes, rows_by_id_max, .. } = *options;
-        Self { trees, limits: Limits { key_check_bytes, change_bytes, rows_by_id_max } }
+        let limits = Limits { key_check_bytes, change_bytes, rows_by_id_max };
+        let (merges, merged_bytes, overtaken) = Default::default();
+        Self { trees, limits, merges, merged_bytes, overtaken }
     }
 
     /// Finishes what a crash cut short: makes index entries that are missing, and drops trees of indexes that do not exist. A drive that
@@ -152,7 +170,7 @@ impl Tables {
                 due = delta.next_due();
             }
             if !due.is_empty() {
-                if self.transaction(None, current.clone()).merge(t, &due)? == Merged::Overtaken {
+                if self.merge_cells(&current, t, &due)? == Merged::Overtaken {
                     // The rows are surveyed again.
                     delta.wrote(SURVEY_BYTES as usize);
                 }
@@ -160,6 +178,35 @@ impl Tables {
             }
         }
         Ok(false)
+    }
+
+    /// Merges some cells of a table, and counts what came of it.
+    fn merge_cells(
+        &self,
+        current: &Snapshot,
+        t: &Arc<Table>,
+        due: &[DueCell],
+    ) -> Result<Merged, EngineError> {
+        let merged = self.transaction(None, current.clone()).merge(t, due)?;
+        match merged {
+            Merged::Done { page_bytes } => {
+                self.merges.fetch_add(1, Ordering::Relaxed);
+                self.merged_bytes.fetch_add(page_bytes, Ordering::Relaxed);
+            }
+            Merged::Overtaken => _ = self.overtaken.fetch_add(1, Ordering::Relaxed),
+            Merged::TooLarge => {}
+        }
+        Ok(merged)
+    }
+
+    /// What merges did so far.
+    pub(crate) fn merge_stats(&self) -> MergeStats {
+        let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        MergeStats {
+            merges: of(&self.merges),
+            written_bytes: of(&self.merged_bytes),
+            overtaken: of(&self.overtaken),
+        }
     }
 
     /// Merges all that the delta of a table has.
@@ -172,7 +219,7 @@ impl Tables {
             let step = delta::step_of(&mut due);
             let current = self.trees.snapshot()?;
             let Some(t) = at(&current) else { break };
-            if self.transaction(None, current.clone()).merge(&t, &step)? == Merged::Overtaken {
+            if self.merge_cells(&current, &t, &step)? == Merged::Overtaken {
                 due = write::survey(&current, &t, true)?;
             }
         }

@@ -211,6 +211,7 @@ impl Trees {
             misses: self.frames.misses(),
             splits: writer.splits,
             merges: writer.merges,
+            written_bytes: writer.written_bytes,
         }
     }
 }

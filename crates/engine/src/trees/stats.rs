@@ -17,4 +17,6 @@ pub struct TreeStats {
     pub splits: u64,
     /// Nodes that commits merged with a neighbour.
     pub merges: u64,
+    /// Bytes of nodes that were written back since the database was opened.
+    pub written_bytes: u64,
 }

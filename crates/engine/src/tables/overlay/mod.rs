@@ -237,6 +237,22 @@ impl Snapshot {
         let overlay = self.overlay(t)?;
         Ok(overlay.map_or((0, 0), |overlay| (overlay.rows, overlay.hidden.rows() as u64)))
     }
+
+    /// Entries that the delta of a table has, and their bytes with their keys. It walks through all of them, and keeps nothing.
+    ///
+    /// # Errors
+    /// When the drive fails.
+    pub fn delta_size(&self, t: &Table) -> Result<(u64, u64), EngineError> {
+        let Some(tree) = self.rows_tree(t) else { return Ok((0, 0)) };
+        let (low, high) = delta_range();
+        let mut cursor = self.range(&tree, Bound::Included(&low), Bound::Excluded(&high))?;
+        let (mut rows, mut bytes) = (0, 0);
+        while let Some((key, image)) = cursor.next()? {
+            rows += 1;
+            bytes += (key.len() + image.len()) as u64;
+        }
+        Ok((rows, bytes))
+    }
 }
 
 /// The row id of a place of a table: of its main, or of its delta.

@@ -47,8 +47,8 @@ const SMALL_BYTES_MAX: u64 = 512 << 10;
 /// What became of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tables) enum Merged {
-    /// The rows are in pages.
-    Done,
+    /// The rows are in pages of so many bytes.
+    Done { page_bytes: u64 },
     /// Others changed the table's pages or definition first.
     Overtaken,
     /// The pages do not fit one batch. The rows stay in the delta.
@@ -218,6 +218,7 @@ impl WriteTxn {
             storage.store().write(Batch { trims, ..Batch::default() })?;
         }
         let batch = Batch { writes: merged.writes, trims: merged.trims, ..Batch::default() };
+        let page_bytes = batch.payload_bytes() as u64;
         let batch = self.batch(&catalog, batch, releases)?;
         let (_, state) = self.publish(batch, catalog, writes.into_writes(), &Claims::default(), false)?;
         let trees = self.trees.clone();
@@ -229,7 +230,7 @@ impl WriteTxn {
             let _alone = trees.committer().alone();
             trees.committer().commit_alone(later.into_writes())?;
         }
-        Ok(Merged::Done)
+        Ok(Merged::Done { page_bytes })
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Writer {
     /// Nodes that were split so far, and merged.
     splits: u64,
     merges: u64,
+    /// Bytes of nodes that were written back.
+    written_bytes: u64,
     /// Why nothing more can be written.
     halted: Option<String>,
 }
@@ -67,6 +69,7 @@ pub(crate) struct WriterStats {
     pub(crate) redo_pages: usize,
     pub(crate) splits: u64,
     pub(crate) merges: u64,
+    pub(crate) written_bytes: u64,
 }
 
 impl Writer {
@@ -79,8 +82,20 @@ impl Writer {
         recovered: Recovered,
     ) -> Self {
         let Recovered { spaces, redo, dirty, .. } = recovered;
-        let (unsynced, splits, merges, halted) = (Unsynced::default(), 0, 0, None);
-        Self { storage, frames, heads, options, spaces, redo, dirty, unsynced, splits, merges, halted }
+        Self {
+            storage,
+            frames,
+            heads,
+            options,
+            spaces,
+            redo,
+            dirty,
+            unsynced: Unsynced::default(),
+            splits: 0,
+            merges: 0,
+            written_bytes: 0,
+            halted: None,
+        }
     }
 
     /// The extents of trees, with their owners.
@@ -90,8 +105,14 @@ impl Writer {
 
     pub(crate) fn stats(&self) -> WriterStats {
         let (redo_bytes, redo_pages) = self.redo.kept();
-        let dirty_bytes = self.dirty.bytes();
-        WriterStats { dirty_bytes, redo_bytes, redo_pages, splits: self.splits, merges: self.merges }
+        WriterStats {
+            dirty_bytes: self.dirty.bytes(),
+            redo_bytes,
+            redo_pages,
+            splits: self.splits,
+            merges: self.merges,
+            written_bytes: self.written_bytes,
+        }
     }
 
     fn check_halted(&self) -> Result<(), EngineError> {

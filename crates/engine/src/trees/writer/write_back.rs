@@ -89,9 +89,11 @@ impl Writer {
         }
         let mut batch = Batch { pin: true, ..Batch::default() };
         chosen.iter().for_each(|f| add_page(f, &mut batch));
+        let written_bytes = batch.payload_bytes() as u64;
         batch.trims.extend(&passed.trims);
         batch.releases.extend(&passed.releases);
         let (commit, view) = self.send(batch)?;
+        self.written_bytes += written_bytes;
         let view = self.heads.view_at(commit, view);
         for f in &chosen {
             f.set_written(commit);
