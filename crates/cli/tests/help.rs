@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 31] = [
+const COMMANDS: [&[&str]; 32] = [
     &[],
     &["demo"],
     &["sql"],
@@ -24,6 +24,7 @@ const COMMANDS: [&[&str]; 31] = [
     &["bench", "age"],
     &["bench", "oltp"],
     &["bench", "ch"],
+    &["bench", "endure"],
     &["bench", "tpcc"],
     &["bench", "ycsb"],
     &["bench", "kv"],
@@ -115,6 +116,10 @@ fn a_bad_command_line_is_one_line() {
     fail(["bench", "oltp", "--durability", "soon"], 2, &["commit, group(MS) or none"]);
     fail(["bench", "ch", "--fill", "60"], 2, &["--capacity"]);
     fail(["bench", "ch", "--rate", "0"], 2, &["from 0.01 to 10000000"]);
+    fail(["bench", "endure", "--table", "70", "--fill", "60"], 2, &["--table 70", "--fill 60"]);
+    fail(["bench", "endure", "--table", "20", "--old-snapshot"], 2, &["--fill 80", "--table 20", "95"]);
+    fail(["bench", "endure", "--minutes", "10", "--long-transaction", "6"], 2, &["--long-transaction"]);
+    fail(["bench", "endure", "--minutes", "0"], 2, &["from 0.001 to 10080"]);
     fail(["bench", "ycsb", "--mixes", "AG"], 2, &["letters from A to F"]);
     fail(["bench", "ycsb", "--distribution", "normal"], 2, &["uniform, zipfian or latest"]);
     fail(["bench", "kv", "--space", "new"], 2, &["recycled, fresh, both"]);

@@ -86,6 +86,28 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// An axis from 0 to a round number above `most`, with up to five ticks.
+    pub fn upwards(label: &str, most: f64) -> Self {
+        let most = most.max(1e-9);
+        let power = 10f64.powi(most.log10().floor() as i32);
+        let steps = [0.2, 0.5, 1.0, 2.0].into_iter().map(|s| s * power);
+        let step = steps.into_iter().find(|s| s * 5.0 >= most).unwrap_or(2.0 * power);
+        let steps = (most / step).ceil().max(1.0);
+        // Rounding keeps labels short.
+        let round = |v: f64| (v / power * 10.0).round() * power / 10.0;
+        let ticks = (0..=steps as u32).map(|n| round(f64::from(n) * step)).collect();
+        Self { label: label.into(), ticks, from: 0.0, to: round(steps * step), log: false }
+    }
+
+    /// A logarithmic axis of whole powers of ten that holds both values, with a tick at each.
+    pub fn decades(label: &str, least: f64, most: f64) -> Self {
+        let low = least.clamp(1e-9, 1e9).log10().floor() as i32;
+        let high = (most.clamp(1e-9, 1e9).log10().ceil() as i32).max(low + 1);
+        let power = |e: i32| format!("1e{e}").parse().expect("a power of ten is a number");
+        let ticks = (low..=high).map(power).collect();
+        Self { label: label.into(), ticks, from: power(low), to: power(high), log: true }
+    }
+
     /// The place of a value along the axis: 0 at its beginning, 1 at its end.
     fn share(&self, value: f64) -> f64 {
         let scaled = |v: f64| if self.log { v.log10() } else { v };
@@ -396,6 +418,18 @@ mod tests {
 
     fn heading() -> Heading {
         Heading { title: "Title <&>".into(), subtitle: "under it".into() }
+    }
+
+    #[test]
+    fn an_axis_ends_above_what_it_shows() {
+        for most in [0.3, 1.0, 1.7, 4.0, 9.9, 49.0, 100.0, 447.0] {
+            let a = Axis::upwards("", most);
+            assert!(a.to >= most && a.to <= 2.1 * most && a.ticks.len() <= 7, "{most}: {a:?}");
+            assert_eq!(a.ticks.last(), Some(&a.to));
+        }
+        let ticks = |least, most| Axis::decades("", least, most).ticks;
+        assert_eq!(ticks(0.05, 9.0), [0.01, 0.1, 1.0, 10.0]);
+        assert_eq!(ticks(3.0, 3.0), [1.0, 10.0]);
     }
 
     fn axis(label: &str, log: bool) -> Axis {

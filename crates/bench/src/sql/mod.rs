@@ -7,6 +7,7 @@
 //!
 //! The crate `workload` does not know DataFusion, so this implementation is here.
 
+pub mod endure;
 pub mod report;
 
 use std::fs::File;

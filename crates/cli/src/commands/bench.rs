@@ -3,6 +3,8 @@
 mod age;
 mod ch;
 mod embedded;
+mod endure;
+mod endure_life;
 pub(crate) mod gc;
 mod kv;
 mod memory;
@@ -59,6 +61,7 @@ enum BenchCommand {
     Age(age::Args),
     Oltp(oltp::Args),
     Ch(ch::Args),
+    Endure(endure::Args),
     Tpcc(tpcc::Args),
     Ycsb(ycsb::Args),
     Kv(kv::Args),
@@ -109,6 +112,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         BenchCommand::Age(args) => age::run(&args),
         BenchCommand::Oltp(args) => oltp::run(&args),
         BenchCommand::Ch(args) => ch::run(&args),
+        BenchCommand::Endure(args) => endure::run(&args),
         BenchCommand::Tpcc(args) => tpcc::run(&args),
         BenchCommand::Ycsb(args) => ycsb::run(&args),
         BenchCommand::Kv(args) => kv::run(&args),

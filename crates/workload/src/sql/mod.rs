@@ -4,7 +4,8 @@
 //!   statements: INSERT, UPDATE, DELETE, SELECT by key ─┐
 //!   tpcb:       pgbench's transaction                  ├─► SqlConnection: prepare, execute, begin, commit ─► Lode, SQLite
 //!   tpcc:       five transactions, twelve conditions   │
-//!   ch:         22 analytical queries beside tpcc      ┘
+//!   ch:         22 analytical queries beside tpcc      │
+//!   endure:     UPDATEs by key for an hour             ┘
 //!
 //!   oltp: which of the first three run, in which order, and how they are told
 //! ```
@@ -14,6 +15,7 @@
 
 pub mod ch;
 mod dialect;
+pub mod endure;
 pub mod oltp;
 pub mod statements;
 mod text;

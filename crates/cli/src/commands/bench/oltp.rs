@@ -112,6 +112,11 @@ pub(super) struct SqlPlace {
 }
 
 impl SqlPlace {
+    /// A drive at a path.
+    pub(super) fn at(drive: &Path, memory: u64) -> Self {
+        Self { drive: Some(drive.into()), dir: PathBuf::new(), memory }
+    }
+
     /// Opens the database. A temporary drive has this capacity.
     pub(super) fn open(&self, capacity_bytes: Option<u64>) -> CliResult<(Embedded, LodeSql)> {
         let memory = Memory::divided(self.memory, Division::Queries);
