@@ -80,11 +80,8 @@ fn large_statements_stay_within_a_small_limit() {
              FROM generate_series(1, {ROWS})"
         ),
         format!("COPY (SELECT * FROM t ORDER BY s) TO '{sorted}' (FORMAT csv, HEADER true)"),
-        "UPDATE t SET v = v + 1".into(),
         "UPDATE t SET s = s || 'x'".into(),
         "CREATE INDEX t_v ON t USING btree (v)".into(),
-        "VACUUM FULL t".into(),
-        "DELETE FROM t WHERE k % 2 = 0".into(),
         "DELETE FROM t".into(),
         format!("COPY t FROM '{sorted}' (FORMAT csv, HEADER true)"),
     ] {

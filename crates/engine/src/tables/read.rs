@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lode_base::Lpid;
 use lode_page::{Column, TablePage, ops};
-use lode_program::ColumnSource;
+use lode_program::{ColumnSource, RowMask};
 
 use super::delta::{RowId, is_delta};
 use super::overlay::Part;
@@ -82,17 +82,42 @@ impl Snapshot {
         }
     }
 
+    /// Columns of all rows of a page, as [`Snapshot::read_columns`] reads them, and which of the rows a delta hides; `None` if it hides
+    /// none. A filter runs on the columns as they are encoded, and its rows are hidden afterwards.
+    pub fn read_whole_columns(
+        &self,
+        lpid: Lpid,
+        columns: &[u16],
+    ) -> Result<(PageColumns, Option<RowMask>), EngineError> {
+        if is_delta(lpid.extent()) || self.own().is_some_and(|own| own.covers(lpid)) {
+            return Ok((self.read_columns(lpid, columns)?, None));
+        }
+        let page = self::columns(self, lpid, columns)?;
+        let hidden = self.with_hidden(lpid, |slots| {
+            let mut words = vec![0u64; page.rows.div_ceil(64)];
+            slots.iter().for_each(|&slot| words[slot as usize / 64] |= 1 << (slot % 64));
+            RowMask::new(words, page.rows)
+        })?;
+        Ok((page, hidden))
+    }
+
+    /// What `f` makes of the rows of a page of the drive that a delta hides, which ascend; `None` if it hides none.
+    fn with_hidden<T>(&self, lpid: Lpid, f: impl FnOnce(&[u32]) -> T) -> Result<Option<T>, EngineError> {
+        if !self.tables_state().has_deltas() {
+            return Ok(None);
+        }
+        let Some(overlay) = self.overlay(self.tables_state().table_of(lpid)?)? else { return Ok(None) };
+        let hidden = overlay.hidden.of(lpid);
+        Ok((!hidden.is_empty()).then(|| f(hidden)))
+    }
+
     /// Columns of the rows of a page of the drive that no delta has.
     fn main_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
         let mut page = self::columns(self, lpid, columns)?;
-        if !self.tables_state().has_deltas() {
-            return Ok(page);
-        }
-        let Some(overlay) = self.overlay(self.tables_state().table_of(lpid)?)? else { return Ok(page) };
-        let hidden = overlay.hidden.of(lpid);
-        if !hidden.is_empty() {
-            let shown: Vec<u32> =
-                (0..page.rows as u32).filter(|s| hidden.binary_search(s).is_err()).collect();
+        let shown = self.with_hidden(lpid, |hidden| -> Vec<u32> {
+            (0..page.rows as u32).filter(|s| hidden.binary_search(s).is_err()).collect()
+        })?;
+        if let Some(shown) = shown {
             page.columns = page.columns.iter().map(|c| ops::take(c, &shown)).collect();
             page.rows = shown.len();
             page.slots = Some(shown);

@@ -17,7 +17,7 @@ use lode_base::Lpid;
 use lode_command::{PageRange, PageRows};
 use lode_engine::{HostWork, PageColumns, ReadAhead, Scan};
 use lode_page::Column;
-use lode_program::{ColumnSource, EvalError, Meter, Passed, Program};
+use lode_program::{ColumnSource, EvalError, Meter, Passed, Program, RowMask};
 
 use super::batches::Batches;
 use super::metrics::ScanMetrics;
@@ -218,17 +218,27 @@ fn read_page(
     let exact = exact && program.filter().is_some();
     let first = if exact { program.filter_columns() } else { program.projection() };
     let mut page = PoolPage::open(spec, metrics, lpid, first)?;
-    let rows = page.rows;
-    spec.computes(HostWork::Scan, rows as u64);
-    if !exact {
-        return Passed::unfiltered(rows).rows_of(program, lpid, &mut page).map(Some);
+    spec.computes(HostWork::Scan, page.shown() as u64);
+    let mut passed = Passed::unfiltered(page.rows);
+    if exact {
+        spec.computes(HostWork::Filter, page.shown() as u64);
+        let found = match Passed::of(program, &mut page, &mut Meter::default()) {
+            // What is wrong may be wrong with a row that is hidden.
+            Err(e) if page.hidden.is_some() && !matches!(e, EvalError::Source(_)) => {
+                page.leave_out_hidden()?;
+                Passed::of(program, &mut page, &mut Meter::default())
+            }
+            found => found,
+        };
+        passed = found.map_err(|e| match e {
+            EvalError::Source(e) => e,
+            e => DataFusionError::External(e.to_string().into()),
+        })?;
     }
-    spec.computes(HostWork::Filter, rows as u64);
-    let passed = Passed::of(program, &mut page, &mut Meter::default()).map_err(|e| match e {
-        EvalError::Source(e) => e,
-        e => DataFusionError::External(e.to_string().into()),
-    })?;
-    if passed.count() == 0 {
+    if let Some(hidden) = &page.hidden {
+        passed.hide(hidden);
+    }
+    if exact && passed.count() == 0 {
         return Ok(None);
     }
     passed.rows_of(program, lpid, &mut page).map(Some)
@@ -240,24 +250,49 @@ struct PoolPage<'a> {
     metrics: &'a ScanMetrics,
     lpid: Lpid,
     rows: usize,
+    /// Rows that a delta hides. Columns have them too.
+    hidden: Option<RowMask>,
     slots: Option<Vec<u32>>,
     columns: Vec<(u16, Column)>,
+    whole: bool,
 }
 
 impl<'a> PoolPage<'a> {
     /// Reads these columns of the page.
     fn open(spec: &'a ScanSpec, metrics: &'a ScanMetrics, lpid: Lpid, columns: &[u16]) -> Result<Self> {
-        let mut page = Self { spec, metrics, lpid, rows: 0, slots: None, columns: Vec::new() };
-        let read = page.read(columns)?;
-        (page.rows, page.slots) = (read.rows, read.slots);
-        page.columns.extend(columns.iter().copied().zip(read.columns));
+        let (whole, hidden, slots) = (true, None, None);
+        let mut page = Self { spec, metrics, lpid, rows: 0, hidden, slots, columns: Vec::new(), whole };
+        page.open_with(columns)?;
         Ok(page)
     }
 
-    fn read(&self, columns: &[u16]) -> Result<PageColumns> {
-        let page = self.spec.snapshot.read_columns(self.lpid, columns).map_err(engine_error)?;
+    fn open_with(&mut self, columns: &[u16]) -> Result<()> {
+        let (read, hidden) = self.read(columns)?;
+        (self.rows, self.slots, self.hidden) = (read.rows, read.slots, hidden);
+        self.columns = columns.iter().copied().zip(read.columns).collect();
+        Ok(())
+    }
+
+    /// Reads its columns again, without the rows that are hidden.
+    fn leave_out_hidden(&mut self) -> Result<()> {
+        self.whole = false;
+        let columns: Vec<u16> = self.columns.iter().map(|(c, _)| *c).collect();
+        self.open_with(&columns)
+    }
+
+    /// Rows that are not hidden.
+    fn shown(&self) -> usize {
+        self.rows - self.hidden.as_ref().map_or(0, RowMask::count)
+    }
+
+    fn read(&self, columns: &[u16]) -> Result<(PageColumns, Option<RowMask>)> {
+        let snapshot = &self.spec.snapshot;
+        let (page, hidden) = match self.whole {
+            true => snapshot.read_whole_columns(self.lpid, columns).map_err(engine_error)?,
+            false => (snapshot.read_columns(self.lpid, columns).map_err(engine_error)?, None),
+        };
         self.metrics.link(page.link_bytes_down, page.link_bytes_up, &self.spec.counts);
-        Ok(page)
+        Ok((page, hidden))
     }
 
     fn known(&self, column: u16) -> Option<&Column> {
@@ -279,7 +314,7 @@ impl ColumnSource for PoolPage<'_> {
     fn announce(&mut self, columns: &[u16]) -> Result<()> {
         let others: Vec<u16> = columns.iter().filter(|&&c| self.known(c).is_none()).copied().collect();
         if !others.is_empty() {
-            let read = self.read(&others)?;
+            let (read, _) = self.read(&others)?;
             self.columns.extend(others.into_iter().zip(read.columns));
         }
         Ok(())
