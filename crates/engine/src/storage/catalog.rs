@@ -213,9 +213,12 @@ mod tests {
     #[test]
     fn a_newer_page_is_named_as_such() {
         let mut bytes = Root::empty().encode(VERSION_PLAIN).data.to_vec();
-        bytes[5] = 9;
+        bytes[5] = VERSION + 3;
         let e = decoded(&PageBuf::copy_from(&bytes)).err().unwrap();
-        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 5");
+        let found = VERSION + 3;
+        let expected =
+            format!("catalog page 0:0 has format version {found}; this Lode reads up to {VERSION}");
+        assert_eq!(e.to_string(), expected);
     }
 
     #[test]
