@@ -65,8 +65,7 @@ pub(crate) struct Cleaner {
     credit: u64,
     /// Bytes that the step under way moves, about, unless the policy said less of its victim.
     pub(super) step_bytes: u64,
-    /// EBLOCKs with a page that cannot be read, since when they were last erased, and the bytes needed of them then.
-    stuck: BTreeMap<EblockId, (Generation, u32)>,
+    stuck: Stuck,
     /// Whether the victim is to be one of them.
     pub(super) is_stuck: bool,
     /// EBLOCKs whose pages were hard to read: to be moved while they can be.
@@ -115,10 +114,7 @@ impl Cleaner {
     /// The EBLOCK to be emptied next.
     pub(super) fn choose(&mut self, budget: &Budget<'_>, need: Need) -> Option<Victim> {
         let eblocks = budget.eblocks;
-        let movable = |e: EblockId| {
-            let d = eblocks.descriptor(e);
-            d.in_flight == 0 && self.stuck.get(&e) != Some(&(d.generation, d.live + d.pinned))
-        };
+        let movable = |e: EblockId| is_movable(&self.stuck, eblocks, e);
         let left = |v: &Victim| {
             let state = eblocks.descriptor(v.eblock).state;
             movable(v.eblock) && matches!(state, State::Used { .. } | State::Failed { .. })
@@ -140,21 +136,19 @@ impl Cleaner {
             Need::Tidy => return self.tidy.choose(eblocks, movable).map(Victim::new),
             Need::Room(urgency) => urgency,
         };
-        let used =
-            || eblocks.descriptors().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
         if urgency != Urgency::Full && self.victims % WEAR_TURN == WEAR_TURN - 1 {
             let most_worn = eblocks.descriptors().map(|(_, d)| d.erase_count).max().unwrap_or(0);
-            let least = used().min_by_key(|(_, d)| d.erase_count);
+            let least = used(&self.stuck, eblocks).min_by_key(|(_, d)| d.erase_count);
             if let Some((e, _)) = least.filter(|(_, d)| most_worn - d.erase_count > WEAR_SPREAD) {
                 return Some(Victim::new(e));
             }
         }
-        let used: Vec<(EblockId, Descriptor)> = used().map(|(e, d)| (e, *d)).collect();
         let mut candidates = std::mem::take(&mut self.candidates);
         let mut victim = None;
         for ends in [Ends::Lost, Ends::Available] {
             candidates.clear();
-            candidates.extend(used.iter().filter_map(|(e, d)| candidate(eblocks, *e, d, ends)));
+            let used = used(&self.stuck, eblocks);
+            candidates.extend(used.filter_map(|(e, d)| candidate(eblocks, e, d, ends)));
             let view = self.view(budget, urgency, &candidates);
             victim = self.ask(&view);
             // Ends are gained only if smaller pages come to lie there: where a batch waits and there is nothing else.
@@ -245,6 +239,23 @@ impl Cleaner {
         self.weak.remove(&victim.eblock);
         self.stuck.len() as u32
     }
+}
+
+/// EBLOCKs with a page that cannot be read, since when they were last erased, and the bytes needed of them then.
+type Stuck = BTreeMap<EblockId, (Generation, u32)>;
+
+/// Whether pages of an EBLOCK may be moved now.
+fn is_movable(stuck: &Stuck, eblocks: &Eblocks, e: EblockId) -> bool {
+    let d = eblocks.descriptor(e);
+    d.in_flight == 0 && stuck.get(&e) != Some(&(d.generation, d.live + d.pinned))
+}
+
+/// The closed EBLOCKs whose pages may be moved.
+fn used<'a>(stuck: &'a Stuck, eblocks: &'a Eblocks) -> impl Iterator<Item = (EblockId, &'a Descriptor)> {
+    let of = move |(e, d): &(EblockId, &Descriptor)| {
+        matches!(d.state, State::Used { .. }) && is_movable(stuck, eblocks, *e)
+    };
+    eblocks.descriptors().filter(of)
 }
 
 /// What the ends of EBLOCKs are, which no page fitted. Example: an EBLOCK of 2 MB has two pages of 0.9 MB, and an end of 0.2 MB. If they move
