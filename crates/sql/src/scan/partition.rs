@@ -217,7 +217,7 @@ fn read_page(
     metrics.page_read(&spec.counts);
     let exact = exact && program.filter().is_some();
     let first = if exact { program.filter_columns() } else { program.projection() };
-    let mut page = PoolPage::open(spec, metrics, lpid, first)?;
+    let mut page = PoolPage::open(spec, metrics, lpid, true, first)?;
     spec.computes(HostWork::Scan, page.shown() as u64);
     let mut passed = Passed::unfiltered(page.rows);
     if exact {
@@ -225,7 +225,7 @@ fn read_page(
         let found = match Passed::of(program, &mut page, &mut Meter::default()) {
             // What is wrong may be wrong with a row that is hidden.
             Err(e) if page.hidden.is_some() && !matches!(e, EvalError::Source(_)) => {
-                page.leave_out_hidden()?;
+                page = PoolPage::open(spec, metrics, lpid, false, first)?;
                 Passed::of(program, &mut page, &mut Meter::default())
             }
             found => found,
@@ -249,35 +249,30 @@ struct PoolPage<'a> {
     spec: &'a ScanSpec,
     metrics: &'a ScanMetrics,
     lpid: Lpid,
+    /// Whether columns have the rows that a delta hides.
+    whole: bool,
     rows: usize,
-    /// Rows that a delta hides. Columns have them too.
+    /// These rows.
     hidden: Option<RowMask>,
     slots: Option<Vec<u32>>,
     columns: Vec<(u16, Column)>,
-    whole: bool,
 }
 
 impl<'a> PoolPage<'a> {
-    /// Reads these columns of the page.
-    fn open(spec: &'a ScanSpec, metrics: &'a ScanMetrics, lpid: Lpid, columns: &[u16]) -> Result<Self> {
-        let (whole, hidden, slots) = (true, None, None);
-        let mut page = Self { spec, metrics, lpid, rows: 0, hidden, slots, columns: Vec::new(), whole };
-        page.open_with(columns)?;
+    /// Reads these columns of the page, all rows of them if `whole`.
+    fn open(
+        spec: &'a ScanSpec,
+        metrics: &'a ScanMetrics,
+        lpid: Lpid,
+        whole: bool,
+        columns: &[u16],
+    ) -> Result<Self> {
+        let (hidden, slots) = (None, None);
+        let mut page = Self { spec, metrics, lpid, whole, rows: 0, hidden, slots, columns: Vec::new() };
+        let (read, hidden) = page.read(columns)?;
+        (page.rows, page.slots, page.hidden) = (read.rows, read.slots, hidden);
+        page.columns.extend(columns.iter().copied().zip(read.columns));
         Ok(page)
-    }
-
-    fn open_with(&mut self, columns: &[u16]) -> Result<()> {
-        let (read, hidden) = self.read(columns)?;
-        (self.rows, self.slots, self.hidden) = (read.rows, read.slots, hidden);
-        self.columns = columns.iter().copied().zip(read.columns).collect();
-        Ok(())
-    }
-
-    /// Reads its columns again, without the rows that are hidden.
-    fn leave_out_hidden(&mut self) -> Result<()> {
-        self.whole = false;
-        let columns: Vec<u16> = self.columns.iter().map(|(c, _)| *c).collect();
-        self.open_with(&columns)
     }
 
     /// Rows that are not hidden.
