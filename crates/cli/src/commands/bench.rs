@@ -12,6 +12,7 @@ mod micro;
 mod oltp;
 mod peers;
 mod raw;
+mod results;
 mod tpcc;
 mod ycsb;
 

@@ -1,7 +1,5 @@
 //! `lode bench age`: rounds of TPC-H's refresh functions, with its queries between.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +12,7 @@ use lode_sql::Offload;
 
 use super::embedded::parse_seconds;
 use super::oltp::tell;
+use super::results::Results;
 use crate::commands::load;
 use crate::drive_file::{Opened, Resources, create};
 use crate::error::{CliError, CliResult};
@@ -130,30 +129,19 @@ fn bench(args: &Args, opened: &Opened, path: &Path) -> CliResult {
 /// Where rows of JSON go.
 struct Rows {
     printed: bool,
-    file: Option<(PathBuf, BufWriter<File>)>,
+    results: Results,
 }
 
 impl Rows {
     fn open(args: &Args) -> CliResult<Self> {
-        let file = match &args.out {
-            Some(out) => {
-                let path = out.join("results.jsonl");
-                let file = File::create(&path).map_err(|e| CliError::file(&path, e))?;
-                Some((path, BufWriter::new(file)))
-            }
-            None => None,
-        };
-        Ok(Self { printed: args.json, file })
+        Ok(Self { printed: args.json, results: Results::create(args.out.as_deref())? })
     }
 
     fn tell(&mut self, row: serde_json::Value) -> Result<(), BenchError> {
         if !self.printed {
             tell(&format!("round {}", row["round"]));
         }
-        if let Some((path, file)) = &mut self.file {
-            let written = writeln!(file, "{row}").and_then(|()| file.flush());
-            written.map_err(|source| BenchError::File { path: path.clone(), source })?;
-        }
+        self.results.add(&row)?;
         match self.printed {
             // If the reader of the output is gone, the benchmark ends at its next row, as after an interrupt.
             true => println_quietly(&row.to_string()).map_err(|_| BenchError::Interrupted),

@@ -7,8 +7,7 @@
 //!
 //! A life is a process of the same binary (`endure_life.rs`). What it acknowledged before its kill must be there after it.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -21,6 +20,7 @@ use lode_workload::sql::endure::{Long, OWN_ROWS, Plan, STILL, TABLE, Totals, loa
 use super::embedded::parse_seconds;
 use super::endure_life::{Life, NEVER, live};
 use super::oltp::{SqlPlace, tell};
+use super::results::Results;
 use crate::drive_file::parse_capacity;
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
@@ -282,27 +282,17 @@ fn fill(args: &Args, shape: &Shape, image: &Path) -> CliResult<Loaded> {
 /// Where rows of JSON go.
 struct Rows {
     printed: bool,
-    file: Option<(PathBuf, BufWriter<File>)>,
+    results: Results,
 }
 
 impl Rows {
     fn open(args: &Args) -> CliResult<Self> {
-        let file = match &args.out {
-            Some(out) => {
-                let path = out.join("results.jsonl");
-                let file = File::create(&path).map_err(|e| CliError::file(&path, e))?;
-                Some((path, BufWriter::new(file)))
-            }
-            None => None,
-        };
-        Ok(Self { printed: args.json, file })
+        Ok(Self { printed: args.json, results: Results::create(args.out.as_deref())? })
     }
 
     fn tell(&mut self, mut row: serde_json::Value) -> CliResult {
         row["workload"] = "endure".into();
-        if let Some((path, file)) = &mut self.file {
-            writeln!(file, "{row}").and_then(|()| file.flush()).map_err(|e| CliError::file(path, e))?;
-        }
+        self.results.add(&row)?;
         if self.printed { println_quietly(&row.to_string()) } else { Ok(()) }
     }
 }
@@ -378,6 +368,13 @@ struct Seen {
     found: Option<Totals>,
     /// Updates that were acknowledged by all lives.
     acknowledged: u64,
+}
+
+impl Seen {
+    /// The longest time from the opening after a kill to the first row.
+    fn reopen_ms_max(&self) -> f64 {
+        self.reopened.iter().map(|r| r.row_ms).fold(0.0, f64::max)
+    }
 }
 
 impl Run<'_> {
@@ -505,7 +502,6 @@ impl Run<'_> {
         let delta_most = samples.iter().map(|s| s.gauges.delta_bytes).max().unwrap_or(0) as f64;
         let delta_ratio = delta_most / delta_cap(self.loaded.table_bytes);
         let growth = Growth::of(samples);
-        let reopen_ms_max = seen.reopened.iter().map(|r| r.row_ms).fold(0.0, f64::max);
         let long = seen.long.as_ref().map(|long| Beside::of(&samples[..seen.first], long));
         let total = serde_json::json!({
             "row": "total", "minutes": samples.last().map(|s| s.minutes), "commits": commits, "rows": self.loaded.rows,
@@ -513,7 +509,7 @@ impl Run<'_> {
             "bytes_a_commit": bytes_a_commit, "write_amplification": amplification, "written": written,
             "other_bytes": written.other(), "cap": cap, "cap_amplification": cap.amplification(),
             "delta_bytes_max": delta_most, "delta_ratio": delta_ratio, "growth": growth,
-            "reopen_ms_max": reopen_ms_max, "kills": seen.reopened.len(), "checks": seen.checks,
+            "reopen_ms_max": seen.reopen_ms_max(), "kills": seen.reopened.len(), "checks": seen.checks,
             "long": long.as_ref().map(Beside::json),
         });
         self.rows.tell(total)?;
@@ -620,10 +616,10 @@ impl Run<'_> {
                 g.delta, g.resident, g.p99, g.disk
             );
         }
-        let worst = seen.reopened.iter().map(|r| r.row_ms).fold(0.0, f64::max);
         text += &format!(
-            "{} kills, at most {worst:.0} ms to the first row after one. Every acknowledged update was there.\n",
-            seen.reopened.len()
+            "{} kills, at most {:.0} ms to the first row after one. Every acknowledged update was there.\n",
+            seen.reopened.len(),
+            seen.reopen_ms_max(),
         );
         if let Some(long) = long {
             text += &long.text();
