@@ -5,11 +5,19 @@
 //!                                                             └─ that LSN proven, reads ended ─► free
 //! ```
 
+use std::time::Duration;
+
 use super::committer::Committer;
 use crate::FirmwareError;
 
-/// Turns that are given to reads under way, so that they end.
-const TURNS_FOR_READS: u32 = 10_000;
+/// Turns that are given to reads under way, so that they end: most end within a few.
+const TURNS_FOR_READS: u32 = 2_000;
+
+/// Rests after these turns: a reader on a busy machine gets no turn for milliseconds, and a slow medium takes as long.
+const RESTS_FOR_READS: u32 = 1_000;
+
+/// Length of a rest.
+const REST: Duration = Duration::from_micros(50);
 
 impl Committer<'_> {
     /// Frees EBLOCKs that nobody needs and nobody reads. Answers whether any is free, or waits, that was not before.
@@ -68,14 +76,18 @@ impl Committer<'_> {
     pub(crate) fn wait_for_reads(self, all: bool) -> Result<bool, FirmwareError> {
         let before = self.state().eblocks.free_eblocks();
         self.prove()?;
-        for _ in 0..TURNS_FOR_READS {
+        for turn in 0..TURNS_FOR_READS + RESTS_FOR_READS {
             {
                 let eblocks = &self.state().eblocks;
                 if eblocks.released() == 0 || (!all && eblocks.free_eblocks() > before) {
                     break;
                 }
             }
-            std::thread::yield_now();
+            if turn < TURNS_FOR_READS {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(REST);
+            }
             self.reclaim()?;
         }
         Ok(self.state().eblocks.free_eblocks() > before)

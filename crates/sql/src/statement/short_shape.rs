@@ -526,7 +526,7 @@ mod tests {
         check("UPDATE t SET a = 1 FROM u WHERE a = 1");
         check("DELETE FROM t USING u WHERE a = 1");
         check("INSERT INTO t SELECT 1");
-        check("INSERT INTO t VALUES (now())");
+        check("INSERT INTO t VALUES (random())");
         check("INSERT INTO t VALUES (DEFAULT)");
         check("INSERT INTO t VALUES (1) RETURNING a");
         check("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING");
