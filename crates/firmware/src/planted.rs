@@ -46,6 +46,8 @@ lode_base::planted_faults! {
     ChangedWhileWritten: "a page that changed while it was written counts as clean",
     FailedPieceForgotten: "a table piece that could not be written counts as written",
     FailedFlushForgotten: "a mapping or index page that could not be written counts as written",
+    // Scans.
+    ProofOverHidden: "the rows of a page that a scan hides come out where the page's index entry proves that all pass",
     // Garbage collection.
     MoveOverNewer: "a move takes the place of a newer write",
     MoveForgets: "a move frees a page without moving it",

@@ -20,7 +20,7 @@ use lode_sim::Scenario;
 #[test]
 fn every_planted_fault_is_found() {
     let elsewhere = &[Planted::StagedBehindAcknowledged, Planted::WeakForgotten];
-    Planting { all: Planted::ALL, plant, elsewhere }.every_fault_is_found::<Scenario>(75);
+    Planting { all: Planted::ALL, plant, elsewhere }.every_fault_is_found::<Scenario>(76);
 }
 
 fn drive(options: DriveOptions) -> (Drive, Faults, ExtentId) {

@@ -10,6 +10,7 @@ use lode_program::{ColumnSource, Meter, Passed, Program, RowMask, Verdict};
 use super::{Exact, Fold, MECHANISMS, Page, Screen, Stage};
 use crate::compute::PageCost;
 use crate::compute::columns::{Fetch, PageColumns};
+use crate::planted::{self, Planted};
 
 /// Compiled mechanisms in the order in which a page meets them.
 pub(crate) struct Chain {
@@ -174,7 +175,9 @@ impl Chain {
             passed.count(),
         );
         let mut whole = Passed::unfiltered(rows);
-        if let Some(hidden) = self.hidden.as_ref().and_then(|h| mask_of(h.of(at.lpid), rows)) {
+        let hidden = || self.hidden.as_ref().and_then(|h| mask_of(h.of(at.lpid), rows));
+        let proven = || if said == Verdict::Yes { None } else { hidden() };
+        if let Some(hidden) = planted::instead(Planted::ProofOverHidden, hidden, proven) {
             passed.hide(&hidden);
             whole.hide(&hidden);
         }
