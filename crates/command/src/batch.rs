@@ -108,6 +108,9 @@ pub struct Batch {
     /// Whether the batch may be answered before it is durable. It is durable once a later forced batch, or a
     /// [`Command::Flush`], was answered. After a crash, a prefix of the batches is there.
     pub unforced: bool,
+    /// The batch is refused as out of space unless about so many bytes can still be written after it. So work that can wait leaves the
+    /// last room to work that cannot.
+    pub leave_bytes: u64,
 }
 
 /// The position of a batch in its session.

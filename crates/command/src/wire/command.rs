@@ -1,7 +1,7 @@
 //! Commands: a byte that says which, then
 //!
 //! ```text
-//!   1 write:    pin 1, session 1 [session 8, number 8], trims n x 8, releases n x 8,
+//!   1 write:    pin 1, session 1 [session 8, number 8], leave 8, trims n x 8, releases n x 8,
 //!               rules n x (owner 4, some 1 [rule]), pages n x (LPID 8, alignment 1), then the bytes of each page, long
 //!   2 read:     some view 1 [view 8], requests n x (LPID 8, part 1 [from 4, to 4])
 //!   3 scan:     view 8, answer 1, unit pages 4, limit 1 [rows 8], ranges, hidden, program
@@ -222,6 +222,7 @@ fn put_batch(w: &mut Writer<'_>, b: &Batch, session: Option<SessionWrite>) {
         w.u64(s.session.raw());
         w.u64(s.wsn);
     }
+    w.u64(b.leave_bytes);
     w.count(b.trims.len());
     b.trims.iter().for_each(|l| w.u64(l.raw()));
     w.count(b.releases.len());
@@ -248,6 +249,7 @@ fn take_batch(r: &mut Reader<'_>) -> Result<Batch, Malformed> {
         false => None,
         true => Some(SessionWrite { session: SessionId::new(r.u64()?), wsn: r.u64()? }),
     };
+    let leave_bytes = r.u64()?;
     let trims = (0..r.count(8)?).map(|_| r.lpid()).collect::<Result<_, _>>()?;
     let releases = (0..r.count(8)?).map(|_| r.extent()).collect::<Result<_, _>>()?;
     let rule = |r: &mut Reader<'_>| {
@@ -264,5 +266,5 @@ fn take_batch(r: &mut Reader<'_>) -> Result<Batch, Malformed> {
     for (lpid, align) in names {
         writes.push(PageWrite { lpid, data: r.long()?, align });
     }
-    Ok(Batch { writes, trims, releases, index_rules, pin, session, unforced: false })
+    Ok(Batch { writes, trims, releases, index_rules, pin, session, unforced: false, leave_bytes })
 }

@@ -42,6 +42,7 @@ fn commands() -> Vec<Command> {
         pin: true,
         session: Some(SessionWrite { session: SessionId::new(77), wsn: 12 }),
         unforced: false,
+        leave_bytes: 1 << 40,
     };
     let filter = Expr::compare(CompareOp::Gt, Expr::Column(0), Expr::Const(Value::Int(5), DataType::BigInt));
     let rows = Program::check(schema(), Some(filter), vec![1], true).unwrap();

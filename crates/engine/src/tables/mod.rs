@@ -41,9 +41,12 @@ mod statistics;
 mod table;
 mod write;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use lode_base::CommitNo;
+use parking_lot::Mutex;
 
 use crate::trees::{Alone, Snapshot, Tree, Trees};
 use crate::{DatabaseOptions, EngineError};
@@ -70,6 +73,10 @@ pub use write::{SavedChanges, TableRewrite, WriteTxn};
 
 /// Bytes of images that are written to a delta before its cells are surveyed.
 const SURVEY_BYTES: u64 = 1 << 20;
+/// A snapshot that is older than so many merges is one that stays.
+const MERGES_KEPT: usize = 8;
+/// The part of a drive's capacity that merges leave to commits while such a snapshot is open.
+const LEFT_PART: u64 = 16;
 
 /// What merges of deltas did since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +96,8 @@ pub(crate) struct Tables {
     merges: AtomicU64,
     merged_bytes: AtomicU64,
     overtaken: AtomicU64,
+    /// The commits of the newest merges, oldest first.
+    newest_merges: Mutex<VecDeque<CommitNo>>,
 }
 
 impl Tables {
@@ -96,8 +105,8 @@ impl Tables {
     pub(crate) fn new(trees: Arc<Trees>, options: &DatabaseOptions) -> Self {
         let DatabaseOptions { key_check_bytes, change_bytes, rows_by_id_max, .. } = *options;
         let limits = Limits { key_check_bytes, change_bytes, rows_by_id_max };
-        let (merges, merged_bytes, overtaken) = Default::default();
-        Self { trees, limits, merges, merged_bytes, overtaken }
+        let (merges, merged_bytes, overtaken, newest_merges) = Default::default();
+        Self { trees, limits, merges, merged_bytes, overtaken, newest_merges }
     }
 
     /// Finishes what a crash cut short: makes index entries that are missing, and drops trees of indexes that do not exist. A drive that
@@ -170,7 +179,7 @@ impl Tables {
                 due = delta.next_due();
             }
             if !due.is_empty() {
-                if self.merge_cells(&current, t, &due)? == Merged::Overtaken {
+                if self.merge_cells(&current, t, &due, self.room_to_leave())? == Merged::Overtaken {
                     // The rows are surveyed again.
                     delta.wrote(SURVEY_BYTES as usize);
                 }
@@ -186,10 +195,17 @@ impl Tables {
         current: &Snapshot,
         t: &Arc<Table>,
         due: &[DueCell],
+        leave_bytes: u64,
     ) -> Result<Merged, EngineError> {
-        let merged = self.transaction(None, current.clone()).merge(t, due)?;
+        let merged = self.transaction(None, current.clone()).merge(t, due, leave_bytes)?;
         match merged {
-            Merged::Done { page_bytes } => {
+            Merged::Done { page_bytes, commit } => {
+                let mut newest = self.newest_merges.lock();
+                newest.push_back(commit);
+                if newest.len() > MERGES_KEPT {
+                    newest.pop_front();
+                }
+                drop(newest);
                 self.merges.fetch_add(1, Ordering::Relaxed);
                 self.merged_bytes.fetch_add(page_bytes, Ordering::Relaxed);
             }
@@ -197,6 +213,18 @@ impl Tables {
             Merged::TooLarge => {}
         }
         Ok(merged)
+    }
+
+    /// What a merge in the background leaves of the drive's room. While a snapshot is open that is older than many merges, the pages stay
+    /// that they replace: a merge then takes room for its pages and gains none, while a commit to a delta takes room for its rows alone.
+    fn room_to_leave(&self) -> u64 {
+        let storage = self.trees.committer().storage();
+        let newest = self.newest_merges.lock();
+        let is_held = newest.len() == MERGES_KEPT && storage.views().oldest() < newest.front().copied();
+        match is_held {
+            true => storage.store().identity().geometry.capacity_bytes() / LEFT_PART,
+            false => 0,
+        }
     }
 
     /// What merges did so far.
@@ -219,7 +247,7 @@ impl Tables {
             let step = delta::step_of(&mut due);
             let current = self.trees.snapshot()?;
             let Some(t) = at(&current) else { break };
-            if self.merge_cells(&current, &t, &step)? == Merged::Overtaken {
+            if self.merge_cells(&current, &t, &step, 0)? == Merged::Overtaken {
                 due = write::survey(&current, &t, true)?;
             }
         }

@@ -65,6 +65,9 @@ pub use transaction::{Range, Savepoint, Transaction};
 pub use tree::{Csn, KEY_BYTES_MAX, Tree, Value};
 pub(crate) use writes::TreeWrites;
 
+/// Redo takes at most this part of a drive's capacity.
+const REDO_PART: u64 = 16;
+
 /// All trees of a database.
 pub(crate) struct Trees {
     frames: Arc<Frames>,
@@ -81,6 +84,10 @@ impl Trees {
         listed: &[ExtentInfo],
         options: TreeOptions,
     ) -> Result<Self, EngineError> {
+        // Redo keeps space of the drive: a sixteenth of a small one is enough for it.
+        let capacity_bytes = storage.store().identity().geometry.capacity_bytes();
+        let redo_bytes_max = options.redo_bytes_max.min(capacity_bytes / REDO_PART);
+        let options = TreeOptions { redo_bytes_max, ..options };
         let frames = Arc::new(Frames::new(options.frame_bytes));
         frames.set_view(view.commit());
         let recovered = Recovered::at(view, catalog, listed, &frames)?;

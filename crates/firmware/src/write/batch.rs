@@ -75,6 +75,7 @@ impl Writer<'_> {
         {
             let state = self.state();
             self.check_order(&state, &batch)?;
+            self.check_left(&state, &batch)?;
         }
         let pins = self.pin(&batch, &prepared)?;
         self.state().begin_action();
@@ -140,6 +141,16 @@ impl Writer<'_> {
         match touched.find(|&e| is_gone(e)) {
             Some(e) => Err(CommandError::NoSuchExtent(e)),
             None => Ok(()),
+        }
+    }
+
+    /// Whether a batch leaves the room that it is to leave.
+    fn check_left(self, state: &CommitState, batch: &Batch) -> Result<(), CommandError> {
+        let needed_bytes = batch.leave_bytes.saturating_add(pages_bytes(batch) as u64);
+        let budget = state.budget(self.env(), self.pages());
+        match batch.leave_bytes > 0 && budget.free_bytes() < needed_bytes {
+            true => Err(budget.out_of_space(needed_bytes)),
+            false => Ok(()),
         }
     }
 

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
+use lode_base::CommitNo;
 use lode_command::Batch;
 
 use super::WriteTxn;
@@ -47,8 +48,8 @@ const SMALL_BYTES_MAX: u64 = 512 << 10;
 /// What became of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tables) enum Merged {
-    /// The rows are in pages of so many bytes.
-    Done { page_bytes: u64 },
+    /// The rows are in pages of so many bytes, since this commit.
+    Done { page_bytes: u64, commit: CommitNo },
     /// Others changed the table's pages or definition first.
     Overtaken,
     /// The pages do not fit one batch. The rows stay in the delta.
@@ -168,8 +169,13 @@ fn small_pages_before(
 }
 
 impl WriteTxn {
-    /// Merges some cells of a table. The transaction does nothing else.
-    pub(in crate::tables) fn merge(mut self, t: &Arc<Table>, due: &[DueCell]) -> Result<Merged, EngineError> {
+    /// Merges some cells of a table, if the drive has `leave_bytes` left afterwards. The transaction does nothing else.
+    pub(in crate::tables) fn merge(
+        mut self,
+        t: &Arc<Table>,
+        due: &[DueCell],
+        leave_bytes: u64,
+    ) -> Result<Merged, EngineError> {
         let identity = self.snapshot.storage().store().identity().clone();
         let directory = self.snapshot.directory(t)?;
         let cells = due.iter().map(|d| Cell::all_of_due(d, &directory)).collect::<Option<Vec<Vec<Cell>>>>();
@@ -217,10 +223,11 @@ impl WriteTxn {
             let trims = std::mem::take(&mut merged.trims);
             storage.store().write(Batch { trims, ..Batch::default() })?;
         }
-        let batch = Batch { writes: merged.writes, trims: merged.trims, ..Batch::default() };
+        let batch = Batch { writes: merged.writes, trims: merged.trims, leave_bytes, ..Batch::default() };
         let page_bytes = batch.payload_bytes() as u64;
         let batch = self.batch(&catalog, batch, releases)?;
-        let (_, state) = self.publish(batch, catalog, writes.into_writes(), &Claims::default(), false)?;
+        let (commit, state) =
+            self.publish(batch, catalog, writes.into_writes(), &Claims::default(), false)?;
         let trees = self.trees.clone();
         drop(self);
         if let Some(state) = state {
@@ -230,7 +237,7 @@ impl WriteTxn {
             let _alone = trees.committer().alone();
             trees.committer().commit_alone(later.into_writes())?;
         }
-        Ok(Merged::Done { page_bytes })
+        Ok(Merged::Done { page_bytes, commit })
     }
 }
 
