@@ -163,12 +163,26 @@ pub(crate) fn resolve(
                     true => of.primary_key.clone(),
                     false => numbers(of, &parent_columns)?,
                 };
+                let of_table = if parent == def.name { &constraints } else { &of.constraints };
+                if is_deferrable(of, of_table, &parent_columns) {
+                    let message = format!("cannot use a deferrable key for referenced table \"{parent}\"");
+                    return Err(SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+                }
                 Rule::ForeignKey { columns: numbers(def, &columns)?, parent, parent_columns, on_delete }
             }
         };
         constraints.push(Constraint { name, rule, deferral });
     }
     Ok(constraints)
+}
+
+/// Whether the check of a key of a table waits, or may wait, for the commit.
+fn is_deferrable(of: &TableDef, constraints: &[Constraint], key: &[u16]) -> bool {
+    if *key == of.primary_key {
+        return of.primary_key_deferral != Deferral::None;
+    }
+    let is_of_key = |c: &&Constraint| matches!(&c.rule, Rule::Unique { columns } if columns == key);
+    constraints.iter().find(is_of_key).is_some_and(|c| c.deferral != Deferral::None)
 }
 
 fn numbers(def: &TableDef, names: &[String]) -> Result<Vec<u16>, SqlError> {

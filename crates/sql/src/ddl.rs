@@ -522,7 +522,11 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         KeyIndex::Tree => String::new(),
         key_index => format!(", key_index = '{}'", key_index.name()),
     };
-    let others = format!("{encoding}{cluster_by}{key_index}");
+    let changes = match (def.options.layout, def.options.changes) {
+        (Layout::Row, _) | (_, Changes::Delta) => String::new(),
+        (_, changes) => format!(", changes = '{}'", changes.name()),
+    };
+    let others = format!("{encoding}{cluster_by}{changes}{key_index}");
     format!(
         "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}'{others})",
         lines.join(",\n")
