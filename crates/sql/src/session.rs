@@ -185,7 +185,7 @@ impl Session {
     /// rows are taken.
     pub fn last_modelled(&self) -> Option<ModelledTime> {
         let (host, begun) = (self.db.host()?, (*self.begun.lock())?);
-        Some(host.read().since(&begun))
+        Some(host.since(&begun))
     }
 
     /// DataFusion's state without tables, for expressions.

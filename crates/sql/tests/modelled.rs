@@ -1,10 +1,11 @@
 //! Statements on a modelled device: their times by part, equal times in every run, and the effects of a profile.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use lode_base::{Geometry, Part, Profile, VirtualDuration};
-use lode_engine::{Database, DatabaseOptions, HostClock, HostWork, ModelledTime};
+use lode_engine::{Agent, Database, DatabaseOptions, HostClock, HostWork, ModelledTime};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_flash::timing::{BusyTime, Model};
@@ -249,6 +250,82 @@ async fn tasks_under_way_hide_the_device_behind_each_other() {
         assert!(total[1] < total[0] && total[2] < total[1], "{offload}: {total:?}");
         assert!(total[2].as_ps() * 2 < total[0].as_ps(), "{offload}: {total:?}");
     }
+}
+
+/// What an agent did: its answers, and the time that each took.
+type Did = Vec<(String, ModelledTime)>;
+
+/// Runs each agent's statements on one drive: the agent that is furthest behind has the next turn.
+async fn beside(run: &Run, agents: &[(Agent, &[&str])]) -> Vec<Did> {
+    let host = run.database.host().unwrap().clone();
+    let queries = Queries::new(run.database.clone(), 1 << 30).unwrap();
+    let mut work = Vec::new();
+    for (agent, statements) in agents {
+        let session = queries.session(&SessionOptions::default()).unwrap();
+        session.set_offload(Offload::Rows);
+        session.execute("SET lode.queue_depth = 4").await.unwrap();
+        let work_of = async move {
+            let mut did = Did::new();
+            for sql in *statements {
+                let batches = session.collect(sql).await.unwrap();
+                let answer = pretty_format_batches(&batches).unwrap().to_string();
+                did.push((answer, session.last_modelled().unwrap()));
+            }
+            did
+        };
+        work.push((*agent, Box::pin(work_of)));
+    }
+    let mut did: Vec<Option<Did>> = vec![None; work.len()];
+    let mut turn_ended = true;
+    std::future::poll_fn(|context| {
+        if turn_ended {
+            let at_work = work.iter().zip(&did).filter(|w| w.1.is_none()).map(|w| w.0.0);
+            let Some(next) = host.furthest_behind(at_work) else { return Poll::Ready(()) };
+            host.give_turn(next);
+        }
+        let at = work.iter().position(|w| w.0 == host.turn()).unwrap();
+        if let Poll::Ready(all) = work[at].1.as_mut().poll(context) {
+            did[at] = Some(all);
+        }
+        turn_ended = host.turn_ended() || did[at].is_some();
+        if turn_ended {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+    did.into_iter().map(Option::unwrap).collect()
+}
+
+#[tokio::test]
+async fn agents_beside_each_other_share_the_device_and_take_the_same_picoseconds_in_every_run() {
+    const SMALL: [&str; 40] = ["UPDATE u SET name = 'another' WHERE a = 7"; 40];
+    let mut runs = Vec::new();
+    for (short, long) in [(true, false), (true, true), (true, true)] {
+        let run = Run::new(profile(|_| {})).await;
+        let host = run.database.host().unwrap().clone();
+        let terminal = (host.new_agent(), &SMALL[..]);
+        let analyst = (host.new_agent(), &[FILTER, FILTER][..]);
+        let agents: Vec<_> =
+            [(short, terminal), (long, analyst)].into_iter().filter(|a| a.0).map(|a| a.1).collect();
+        run.database.clear_pool();
+        let did = beside(&run, &agents).await;
+        for (_, time) in did.iter().flatten() {
+            assert_eq!(time.split.total(), time.total);
+            assert_eq!(time.work.into_iter().sum::<VirtualDuration>(), time.split.of(Part::Host));
+        }
+        runs.push(did);
+    }
+    assert_eq!(runs[1], runs[2]);
+    let total = |did: &Did| did.iter().map(|d| d.1.total).sum::<VirtualDuration>();
+    let (alone, with) = (total(&runs[0][0]), total(&runs[1][0]));
+    assert!(with > alone, "the device serves both: {with:?} and {alone:?}");
+    // A statement that had to wait until a query was over would take longer by the time of the query.
+    let longest = |did: &Did| did.iter().map(|d| d.1.total).max().unwrap();
+    let query = runs[1][1].iter().map(|d| d.1.total).min().unwrap();
+    let (alone, with) = (longest(&runs[0][0]), longest(&runs[1][0]));
+    assert!(with.as_ps() < alone.as_ps() + query.as_ps() / 2, "{with:?}, alone {alone:?}; {query:?}");
+    assert_eq!(runs[1][1][0].0, runs[1][1][1].0);
 }
 
 #[tokio::test]
