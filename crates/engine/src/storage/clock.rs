@@ -124,6 +124,10 @@ struct Agents {
 struct Time {
     begun: VirtualTime,
     now: VirtualTime,
+    /// Time in which it had nothing to do. It is no part.
+    rested: VirtualDuration,
+    /// Waits behind commands of other agents. The link's part has them.
+    behind: VirtualDuration,
     split: Split,
     work: [VirtualDuration; HostWork::ALL.len()],
 }
@@ -139,10 +143,12 @@ pub struct ClockReading {
 /// A stretch of modelled time, by what it was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelledTime {
-    /// How long it was.
+    /// How long it was, without rests.
     pub total: VirtualDuration,
     /// What it was spent on. The parts add up to `total`.
     pub split: Split,
+    /// Of the link's part, waits for the begin of other agents' commands.
+    pub behind: VirtualDuration,
     /// What the host computed, in the order of [`HostWork::ALL`]. It adds up to the host's part.
     pub work: [VirtualDuration; HostWork::ALL.len()],
     /// What the device did meanwhile for all agents, and the host for this one.
@@ -200,6 +206,14 @@ impl HostClock {
         self.agents.lock().times.len() > 1
     }
 
+    /// The agent whose turn it is has nothing to do for so long.
+    pub fn rests(&self, time: VirtualDuration) {
+        let agents = &mut *self.agents.lock();
+        let t = agents.current();
+        t.now += time;
+        t.rested += time;
+    }
+
     /// What is modelled.
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -236,6 +250,7 @@ impl HostClock {
         let in_its_life = wait.min(c.split.total());
         t.split += c.split.share(in_its_life);
         t.split.add(Part::Link, wait - in_its_life);
+        t.behind += wait - in_its_life;
         t.now = t.now.max(c.at);
         t.computes(HostWork::Command, self.profile.host.command);
     }
@@ -248,7 +263,8 @@ impl HostClock {
     /// The time of an agent, and what was counted up to it.
     pub fn read_of(&self, agent: Agent) -> ClockReading {
         let time = self.agents.lock().times[agent.0];
-        assert_eq!(time.split.total(), time.now - time.begun, "the parts of an agent's time add up to it");
+        let total = time.split.total() + time.rested;
+        assert_eq!(total, time.now - time.begun, "the parts of an agent's time and its rests add up to it");
         // The device does not know what the host computed.
         let host_busy = time.split.of(Part::Host);
         ClockReading { agent, time, operations: Operations { host_busy, ..(self.meter)() } }
@@ -271,6 +287,8 @@ impl Time {
         Self {
             begun,
             now: begun,
+            rested: VirtualDuration::ZERO,
+            behind: VirtualDuration::ZERO,
             split: Split::default(),
             work: [VirtualDuration::ZERO; HostWork::ALL.len()],
         }
@@ -291,11 +309,11 @@ impl ClockReading {
     pub fn since(&self, earlier: &Self) -> ModelledTime {
         assert_eq!(self.agent, earlier.agent, "both readings are of one agent");
         let (a, b) = (&earlier.time, &self.time);
-        let total = b.now - a.now;
-        let split = b.split.since(&a.split);
+        let total = (b.now - a.now) - (b.rested - a.rested);
+        let (split, behind) = (b.split.since(&a.split), b.behind - a.behind);
         let work = std::array::from_fn(|i| b.work[i] - a.work[i]);
         assert_eq!(split.total(), total, "the parts of a stretch of time add up to it");
-        ModelledTime { total, split, work, operations: self.operations.since(&earlier.operations) }
+        ModelledTime { total, split, behind, work, operations: self.operations.since(&earlier.operations) }
     }
 }
 
@@ -395,9 +413,12 @@ mod tests {
         let before = clock.read();
         // A command of 80 ns whose completion comes after 100 began 20 ns late.
         clock.takes(&completion(ns(100), &[(Part::Media, ns(40)), (Part::Bus, ns(40))]));
+        // A rest is no part of its time.
+        clock.rests(ns(1000));
         let t = clock.since(&before);
         let parts = [Part::Media, Part::Bus, Part::Link, Part::Host].map(|p| t.split.of(p));
         assert_eq!((parts, t.total), ([ns(40), ns(40), ns(20), command], ns(100) + command));
+        assert_eq!((t.behind, clock.now()), (ns(20), VirtualTime::ZERO + ns(1100) + command));
     }
 
     #[test]
