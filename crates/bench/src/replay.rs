@@ -212,7 +212,10 @@ pub fn run<R: BufRead>(
 }
 
 /// The same device with another number of erase units. Every plane has the same number.
-fn resized(profile: &Profile, bytes: u64) -> Result<Profile, DriveError> {
+///
+/// # Errors
+/// If a drive cannot have so many.
+pub fn resized(profile: &Profile, bytes: u64) -> Result<Profile, DriveError> {
     let g = &profile.geometry;
     let places = g.channels() * if profile.striped { 1 } else { g.ways() * g.planes() };
     let each = bytes.div_ceil(u64::from(g.eblock_bytes()) * u64::from(places));

@@ -68,6 +68,11 @@ impl Modelled {
         }
     }
 
+    /// What the user named.
+    pub(crate) fn name(&self) -> &str {
+        &self.profile
+    }
+
     /// The resources of the command, reduced to one thread with a modelled device.
     pub(crate) fn bound(&self, resources: Resources) -> Resources {
         Resources { one_thread: self.profile != "none", ..resources }

@@ -81,6 +81,59 @@ fn ch_asks_queries_beside_transactions() {
 }
 
 #[test]
+fn ch_on_a_modelled_device_tells_the_same_digits_in_every_run() {
+    let dir = Dir::new();
+    let (profile, of) = (dir.file("small.toml"), dir.path().to_str().unwrap());
+    let shipped = include_str!("../../../profiles/isp-adms11.toml");
+    let text = shipped
+        .replace("eblock_bytes = 8388608 ", "eblock_bytes = 1048576 ")
+        .replace("eblock_count = 1024 ", "eblock_count = 256 ");
+    std::fs::write(&profile, text).unwrap();
+    let run = |seed: &str| {
+        succeed([
+            "bench",
+            "ch",
+            "--quick",
+            "--json",
+            "--dir",
+            of,
+            "--terminals",
+            "2",
+            "--capacity",
+            "256MiB",
+            "--fill",
+            "30",
+            "--seed",
+            seed,
+            "--profile",
+            &profile,
+        ])
+    };
+    let text = run("1");
+    assert_eq!(text, run("1"), "the same seed gives the same digits");
+    let rows = rows(&text);
+    let names: Vec<&str> = rows.iter().map(|r| r["row"].as_str().unwrap()).collect();
+    let expected =
+        ["queries alone", "transactions", "transactions and queries", "transactions again", "total"];
+    assert_eq!(names, expected);
+    let of = |row: usize, part: &str, what: &str| rows[row][part][what].as_f64().unwrap();
+    assert!((1..=3).all(|row| of(row, "transactions", "rate") > 0.0), "{text}");
+    // The run of both is as long as that of the queries alone, or longer, since they share the device.
+    assert_eq!(of(0, "analyst", "queries"), 22.0, "{text}");
+    assert!(of(2, "analyst", "queries") >= 22.0 && rows[2]["analyst"]["violations"] == 0, "{text}");
+    assert!(of(2, "analyst", "seconds") >= of(0, "analyst", "seconds"), "{text}");
+    let total = &rows[4];
+    let number = |what: &str| total[what].as_f64().unwrap();
+    assert!(
+        (number("kept") - number("beside") / number("alone")).abs() < 1e-9 && number("used") > 0.29,
+        "{total}"
+    );
+    assert!(total["consistent"] == true && number("queries_an_hour") > 0.0, "{total}");
+    fail(["bench", "ch", "--profile", &profile, "--drive", "a.lode"], 2, &["--profile", "--drive"]);
+    fail(["bench", "ch", "--profile", &profile, "--rate", "5"], 2, &["--rate", "--profile"]);
+}
+
+#[test]
 fn age_tells_its_checkpoints_and_writes_tables_and_answers() {
     let dir = Dir::new();
     let (drive, out) = (dir.file("aged.lode"), dir.file("aged"));

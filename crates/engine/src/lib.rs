@@ -25,7 +25,7 @@ pub use lode_command::Progress;
 pub use options::DatabaseOptions;
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
-pub use storage::clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
+pub use storage::clock::{Agent, ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use storage::columns::PageColumns;
 pub use storage::pool::PoolStats;
 pub use storage::store::LinkStats;

@@ -104,6 +104,7 @@ impl Database {
         let host = match (&options.profile, model) {
             (Some(profile), Some(model)) => {
                 let begun = model.latest();
+                model.set_lag(options.lag);
                 Some(Arc::new(HostClock::new(profile.clone(), begun, Box::new(move || model.operations()))))
             }
             _ => None,

@@ -1,6 +1,6 @@
 //! How a database is opened.
 
-use lode_base::Profile;
+use lode_base::{Profile, VirtualDuration};
 use lode_engine::Durability;
 
 use crate::file::CAPACITY_BYTES;
@@ -34,6 +34,9 @@ pub struct Options {
     /// The profile of the device to model, or `None` to run at the machine's own speed. A modelled device does its
     /// background work between commands, in one thread.
     pub profile: Option<Profile>,
+    /// With several agents on a modelled device: how long before the latest command of one the command of another may begin. It
+    /// should be as long as what an agent does in one turn.
+    pub lag: VirtualDuration,
     /// When commits are durable.
     pub durability: Durability,
     /// With [`Durability::Group`], the milliseconds after which a commit is durable at the latest.
@@ -48,6 +51,7 @@ impl Default for Options {
             create: Create::IfMissing,
             capacity_bytes: CAPACITY_BYTES,
             profile: None,
+            lag: VirtualDuration::ZERO,
             durability: Durability::Commit,
             group_ms: 10,
         }

@@ -28,7 +28,7 @@ pub struct LodeOptions {
     pub default_changes: Changes,
     /// `lode.durability`: when commits are durable.
     pub durability: CommitDurability,
-    /// `lode.short_statements`: whether statements by a key run without DataFusion.
+    /// `lode.short_statements`: whether statements by a key run without DataFusion. On a modelled device a session begins without.
     pub short_statements: bool,
 }
 

@@ -100,6 +100,8 @@ impl Session {
             .with_option_extension(LodeOptions {
                 offload: options.offload,
                 profile,
+                // The modelled time of a statement is that of the general path, unless the session asks for another.
+                short_statements: host.is_none(),
                 ..LodeOptions::default()
             });
         let sql = &mut config.options_mut().sql_parser;
@@ -185,7 +187,7 @@ impl Session {
     /// rows are taken.
     pub fn last_modelled(&self) -> Option<ModelledTime> {
         let (host, begun) = (self.db.host()?, (*self.begun.lock())?);
-        Some(host.read().since(&begun))
+        Some(host.since(&begun))
     }
 
     /// DataFusion's state without tables, for expressions.

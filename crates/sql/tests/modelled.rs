@@ -1,10 +1,13 @@
 //! Statements on a modelled device: their times by part, equal times in every run, and the effects of a profile.
 
+use std::cell::Cell;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use lode_base::{Geometry, Part, Profile, VirtualDuration};
-use lode_engine::{Database, DatabaseOptions, HostClock, HostWork, ModelledTime};
+use lode_engine::{Agent, Database, DatabaseOptions, HostClock, HostWork, ModelledTime, Progress};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_flash::timing::{BusyTime, Model};
@@ -14,6 +17,7 @@ const ROWS: u64 = 60_000;
 
 /// A drive with two tables of a few MB, on the device of a profile.
 struct Run {
+    queries: Queries,
     session: Session,
     database: Database,
     model: Arc<Model>,
@@ -66,9 +70,8 @@ impl Run {
     async fn over(drive: Drive, host: Option<Arc<HostClock>>, model: Arc<Model>) -> Self {
         let options = DatabaseOptions { host, ..DatabaseOptions::default() };
         let database = Database::open(Arc::new(drive), options).unwrap();
-        let session = Queries::new(database.clone(), 1 << 30)
-            .and_then(|q| q.session(&SessionOptions::default()))
-            .unwrap();
+        let queries = Queries::new(database.clone(), 1 << 30).unwrap();
+        let session = queries.session(&SessionOptions::default()).unwrap();
         session
             .execute(&format!(
                 "SET lode.default_changes = 'pages';
@@ -79,7 +82,7 @@ impl Run {
             ))
             .await
             .unwrap();
-        Self { session, database, model }
+        Self { queries, session, database, model }
     }
 
     fn busy(&self) -> Vec<BusyTime> {
@@ -249,6 +252,173 @@ async fn tasks_under_way_hide_the_device_behind_each_other() {
         assert!(total[1] < total[0] && total[2] < total[1], "{offload}: {total:?}");
         assert!(total[2].as_ps() * 2 < total[0].as_ps(), "{offload}: {total:?}");
     }
+}
+
+/// What an agent did: its answers, and the time that each took.
+type Did = Vec<(String, ModelledTime)>;
+type Work<'a> = Pin<Box<dyn Future<Output = Did> + 'a>>;
+
+/// The work of agents on one drive: the agent that is furthest behind has the next turn.
+async fn beside(run: &Run, mut work: Vec<(Agent, Work<'_>)>) -> Vec<Did> {
+    let host = run.database.host().unwrap().clone();
+    let mut did: Vec<Option<Did>> = vec![None; work.len()];
+    let mut turn_ended = true;
+    std::future::poll_fn(|context| {
+        if turn_ended {
+            let at_work = work.iter().zip(&did).filter(|w| w.1.is_none()).map(|w| w.0.0);
+            let Some(next) = host.furthest_behind(at_work) else { return Poll::Ready(()) };
+            host.give_turn(next);
+        }
+        let at = work.iter().position(|w| w.0 == host.turn()).unwrap();
+        if let Poll::Ready(all) = work[at].1.as_mut().poll(context) {
+            did[at] = Some(all);
+        }
+        turn_ended = host.turn_ended() || did[at].is_some();
+        if turn_ended {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+    did.into_iter().map(Option::unwrap).collect()
+}
+
+/// The agent whose turn it is ends it.
+async fn end_turn(run: &Run) {
+    run.database.host().unwrap().end_turn();
+    tokio::task::yield_now().await;
+}
+
+/// Runs statements in a session of their own, the first one to set it up.
+fn statements<'a>(run: &'a Run, set: &'a str, all: &'a [&'a str]) -> Work<'a> {
+    Box::pin(async move {
+        let session = run.queries.session(&SessionOptions::default()).unwrap();
+        session.set_offload(Offload::Rows);
+        session.execute(set).await.unwrap();
+        let mut did = Did::new();
+        for sql in all {
+            let batches = session.collect(sql).await.unwrap();
+            let answer = pretty_format_batches(&batches).unwrap().to_string();
+            did.push((answer, session.last_modelled().unwrap()));
+            end_turn(run).await;
+        }
+        did
+    })
+}
+
+/// Does background work of the host until `over` is set and something was merged.
+fn merges<'a>(run: &'a Run, over: &'a Cell<bool>) -> Work<'a> {
+    Box::pin(async move {
+        let host = run.database.host().unwrap();
+        let before = host.read();
+        while !over.get() || run.database.merge_stats().merges == 0 {
+            if run.database.work(0) != Progress::More {
+                host.rests(VirtualDuration::from_ns(20_000_000));
+            }
+            end_turn(run).await;
+        }
+        vec![(String::new(), host.since(&before))]
+    })
+}
+
+#[tokio::test]
+async fn agents_beside_each_other_share_the_device_and_take_the_same_picoseconds_in_every_run() {
+    const SMALL: [&str; 40] = ["UPDATE u SET name = 'another' WHERE a = 7"; 40];
+    const SET: &str = "SET lode.queue_depth = 4";
+    let mut runs = Vec::new();
+    for (short, long) in [(true, false), (true, true), (true, true)] {
+        let run = Run::new(profile(|_| {})).await;
+        let host = run.database.host().unwrap().clone();
+        let terminal = (host.new_agent(), statements(&run, SET, &SMALL));
+        let analyst = (host.new_agent(), statements(&run, SET, &[FILTER, FILTER]));
+        let agents: Vec<_> =
+            [(short, terminal), (long, analyst)].into_iter().filter(|a| a.0).map(|a| a.1).collect();
+        run.database.clear_pool();
+        let did = beside(&run, agents).await;
+        for (_, time) in did.iter().flatten() {
+            assert_eq!(time.split.total(), time.total);
+            assert_eq!(time.work.into_iter().sum::<VirtualDuration>(), time.split.of(Part::Host));
+            assert!(time.behind <= time.split.of(Part::Link));
+        }
+        runs.push(did);
+    }
+    assert_eq!(runs[1], runs[2]);
+    let total = |did: &Did| did.iter().map(|d| d.1.total).sum::<VirtualDuration>();
+    let (alone, with) = (total(&runs[0][0]), total(&runs[1][0]));
+    assert!(with > alone, "the device serves both: {with:?} and {alone:?}");
+    // A statement that had to wait until a query was over would take longer by the time of the query.
+    let longest = |did: &Did| did.iter().map(|d| d.1.total).max().unwrap();
+    let query = runs[1][1].iter().map(|d| d.1.total).min().unwrap();
+    let (alone, with) = (longest(&runs[0][0]), longest(&runs[1][0]));
+    assert!(with.as_ps() < alone.as_ps() + query.as_ps() / 2, "{with:?}, alone {alone:?}; {query:?}");
+    assert_eq!(runs[1][1][0].0, runs[1][1][1].0);
+}
+
+#[tokio::test]
+async fn merges_of_an_agent_take_its_time_and_not_that_of_others() {
+    const CHANGES: [&str; 30] = ["UPDATE v SET a = a + 1 WHERE k = 7"; 30];
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let run = Run::new(profile(|_| {})).await;
+        let table = "SET lode.default_changes = 'delta'; SET lode.bulk_rows = 1000;
+                     CREATE TABLE v (k BIGINT PRIMARY KEY, a INT);
+                     INSERT INTO v SELECT value, 0 FROM generate_series(1, 20000)";
+        run.session.execute(table).await.unwrap();
+        let host = run.database.host().unwrap().clone();
+        let (terminal, worker) = (host.new_agent(), host.new_agent());
+        let over = Cell::new(false);
+        let changes = async {
+            let did = statements(&run, "SET lode.short_statements = on", &CHANGES).await;
+            over.set(true);
+            did
+        };
+        let did = beside(&run, vec![(terminal, Box::pin(changes)), (worker, merges(&run, &over))]).await;
+        assert!(run.database.merge_stats().merges > 0);
+        let merged = did[1][0].1;
+        assert!(!merged.split.of(Part::Media).is_zero() && merged.operations.programs > 0, "{merged:?}");
+        // Rests are no part of its time.
+        assert!(host.read_of(worker).since(&host.read_of(worker)).total.is_zero());
+        let took: VirtualDuration = did[0].iter().map(|d| d.1.total).sum();
+        assert!(took < merged.total, "30 changes took {took:?}, and the merge {merged:?}");
+        let left = run.run(Offload::Auto, "SELECT a FROM v WHERE k = 7").await;
+        assert!(left.answer.contains(" 30 "), "{}", left.answer);
+        assert!(run.database.check().unwrap().is_empty());
+        runs.push(did);
+    }
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[tokio::test]
+async fn short_statements_charge_the_host_where_they_are_asked_for() {
+    let ns = VirtualDuration::from_ns;
+    let run = Run::new(profile(|_| {})).await;
+    let shown = run.session.collect("SHOW lode.short_statements").await.unwrap();
+    assert!(pretty_format_batches(&shown).unwrap().to_string().contains("off"));
+    let host = &run.database.host().unwrap().profile().host.clone();
+    let check = |sql: &'static str, scanned: u64, filtered: u64, projected: u64| {
+        let (run, host) = (&run, &host);
+        async move {
+            run.session.set_short_statements(false);
+            let general = run.run(Offload::Auto, sql).await;
+            assert!(!general.counts.short, "{sql}");
+            run.session.set_short_statements(true);
+            let t = run.run(Offload::Auto, sql).await;
+            assert!(t.counts.short && t.answer == general.answer, "{sql}: {}", t.answer);
+            let work = [HostWork::Scan, HostWork::Filter, HostWork::Project].map(|w| t.time.work(w));
+            let expected = [host.scan * scanned, host.filter * filtered, host.project * projected];
+            assert_eq!(work, expected, "{sql}: {:?}", t.time);
+            assert_eq!(t.time.split.total(), t.time.total);
+            t.time
+        }
+    };
+    let read = check("SELECT name FROM u WHERE a = 7", 1, 0, 1).await;
+    assert!(read.total > ns(0) && read.operations.programs == 0, "{read:?}");
+    check("SELECT name FROM u WHERE a = 1000", 0, 0, 0).await;
+    let changed = check("UPDATE u SET name = 'another' WHERE a = 7", 1, 0, 1).await;
+    assert!(changed.operations.programs > 0, "{changed:?}");
+    run.session.set_short_statements(true);
+    let t = run.run(Offload::Auto, "INSERT INTO u VALUES (1000, 'new'), (1001, 'new')").await;
+    assert!(t.counts.short && t.time.work(HostWork::Project) == host.project * 2, "{t:?}");
 }
 
 #[tokio::test]

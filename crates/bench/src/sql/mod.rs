@@ -8,11 +8,16 @@
 //! The crate `workload` does not know DataFusion, so this implementation is here.
 
 pub mod endure;
+pub mod modelled_ch;
 pub mod report;
+mod turns;
 
 use std::fs::File;
+use std::future::poll_fn;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{
@@ -30,17 +35,22 @@ use lode_workload::sql::{
 };
 use lode_workload::store::{Intent, StoreError, StoreResult};
 use tokio::runtime::{Builder, Runtime};
+use turns::Place;
 
 /// The SQLSTATE of a conflict: running the transaction again may help.
 const CONFLICT: &str = "40001";
 
 /// A database of Lode.
+#[derive(Clone)]
 pub struct LodeSql {
+    database: Database,
     queries: Queries,
     /// The directory for files of loads.
     scratch: PathBuf,
     partitions: usize,
     durability: String,
+    /// With several agents on a modelled host: the one that the connections are of.
+    place: Option<Arc<Place>>,
 }
 
 impl LodeSql {
@@ -50,19 +60,26 @@ impl LodeSql {
     /// # Errors
     /// When the directory for spilled data cannot be made.
     pub fn new(database: Database, query_bytes: usize, scratch: &Path) -> Result<Self, SqlError> {
-        let queries = Queries::new(database, query_bytes)?;
-        Ok(Self { queries, scratch: scratch.into(), partitions: 1, durability: "commit".into() })
+        let queries = Queries::new(database.clone(), query_bytes)?;
+        let (scratch, durability) = (scratch.into(), "commit".into());
+        Ok(Self { database, queries, scratch, partitions: 1, durability, place: None })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
     }
 
     /// The same database, whose queries run on this many threads.
     #[must_use]
     pub fn with_partitions(&self, partitions: usize) -> Self {
-        Self {
-            queries: self.queries.clone(),
-            scratch: self.scratch.clone(),
-            partitions,
-            durability: self.durability.clone(),
-        }
+        Self { partitions, ..self.clone() }
+    }
+
+    /// The same database, whose connections are of an agent. They end its turn after each statement, and where a scan does.
+    #[must_use]
+    fn with_place(&self, place: Arc<Place>) -> Self {
+        Self { place: Some(place), ..self.clone() }
     }
 
     /// The same database with another durability: a value of `SET lode.durability`.
@@ -80,6 +97,8 @@ impl SqlDatabase for LodeSql {
             ..SessionOptions::default()
         };
         let session = self.queries.session(&options).map_err(failed)?;
+        // A modelled device begins with the general path for all statements.
+        session.set_short_statements(true);
         let mut builder = match self.partitions {
             1 => Builder::new_current_thread(),
             _ => Builder::new_multi_thread(),
@@ -94,6 +113,7 @@ impl SqlDatabase for LodeSql {
             begin_write: parsed("BEGIN")?,
             commit: parsed("COMMIT")?,
             scratch: &self.scratch,
+            place: self.place.as_deref(),
         };
         connection.execute_text(&format!("SET lode.durability = {}", self.durability))?;
         Ok(Box::new(connection))
@@ -121,32 +141,48 @@ struct LodeConnection<'a> {
     begin_write: Statement,
     commit: Statement,
     scratch: &'a Path,
+    place: Option<&'a Place>,
 }
 
 impl LodeConnection<'_> {
     fn control(&self, statement: &Statement) -> StoreResult {
-        self.runtime.block_on(self.session.run(statement)).map_err(failed)?;
+        self.runs(self.session.run(statement)).map_err(failed)?;
         Ok(())
+    }
+
+    /// Runs work of a statement, in the turns of the connection's agent.
+    fn runs<T>(&self, work: impl Future<Output = T>) -> T {
+        let Some(place) = self.place else { return self.runtime.block_on(work) };
+        let mut work = pin!(work);
+        let did = self.runtime.block_on(poll_fn(|context| {
+            let polled = work.as_mut().poll(context);
+            if polled.is_pending() && place.host().turn_ended() {
+                place.pass();
+            }
+            polled
+        }));
+        place.pass();
+        did
     }
 }
 
 impl SqlConnection for LodeConnection<'_> {
     fn prepare(&mut self, sql: &str) -> StoreResult<StatementId> {
-        let prepared = self.runtime.block_on(self.session.prepare(sql)).map_err(failed)?;
+        let prepared = self.runs(self.session.prepare(sql)).map_err(failed)?;
         self.statements.push(prepared);
         Ok(StatementId(self.statements.len() - 1))
     }
 
     fn execute(&mut self, statement: StatementId, params: &[Value]) -> StoreResult<Answer> {
         let values: Vec<ScalarValue> = params.iter().map(scalar).collect();
-        self.runtime.block_on(async {
+        self.runs(async {
             let prepared = &self.statements[statement.0];
             answer(self.session.execute_prepared(prepared, &values).await.map_err(failed)?).await
         })
     }
 
     fn execute_text(&mut self, sql: &str) -> StoreResult<Answer> {
-        self.runtime.block_on(async {
+        self.runs(async {
             let result = self.session.execute(sql).await.map_err(failed)?.pop();
             answer(result.ok_or(StoreError::Damaged("a text holds no statement"))?).await
         })

@@ -6,18 +6,26 @@
 //!   device               ─ takes its resources ──────
 //! ```
 //!
-//! The host has one clock. Everything that the host does advances it: each row that an operator takes in, and each completion. The
-//! host waits for a completion that comes later. Commands begin at the time of the clock, so the device works while the host
-//! computes.
+//! Each agent of the host has a clock. Everything that the agent does advances it: each row that an operator takes in, and each
+//! completion. The agent waits for a completion that comes later. Commands begin at the time of its clock, so the device works while
+//! the host computes. Most hosts have one agent.
+//!
+//! ```text
+//!   agents   A ──1──►        ──3──►          the agent that is furthest behind has the next turn;
+//!            B        ──2─────────►──4──►    all share the device, and each computes on a core of its own
+//! ```
 //!
 //! Attribution: time in which the host computes is the host's. Time in which it waits for a completion is the last part of that
 //! command's life, and is divided in the proportions of the whole life ([`Split::share`]). So no time counts twice, and what the
 //! device did while the host computed does not count.
 //!
-//! Invariants: the clock never goes back. At any moment the parts add up to the time since its start, to the picosecond.
+//! An agent that is given a turn may be behind the latest command of another. Its next command begins with that one, since the device
+//! begins commands in the order of time. If the agent furthest behind always has the next turn, a command is late by less than the
+//! longest turn.
+//!
+//! Invariants: a clock never goes back. At any moment its parts add up to the time since its start, to the picosecond.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use lode_base::profile::Host;
 use lode_base::{EnergyUse, Operations, Part, Profile, Split, VirtualDuration, VirtualTime};
@@ -90,19 +98,36 @@ impl HostWork {
 /// Reads what a device has done so far.
 pub type Meter = Box<dyn Fn() -> Operations + Send + Sync>;
 
-/// The host's clock. Everything that runs on one database shares it, in one thread: so commands are submitted in the order of their
-/// times.
+/// One of those who use a database at a time, such as a terminal. It computes on a core of the host that nobody else uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Agent(usize);
+
+/// The clocks of the host's agents. Everything that runs on one database shares them, in one thread.
 pub struct HostClock {
     profile: Profile,
     meter: Meter,
-    depth: AtomicU32,
-    begun: VirtualTime,
-    time: Mutex<Time>,
+    agents: Mutex<Agents>,
+}
+
+#[derive(Debug)]
+struct Agents {
+    /// Whose turn it is.
+    turn: Agent,
+    /// Whether it has given its turn back.
+    turn_ended: bool,
+    times: Vec<Time>,
+    /// The tasks of a scan that each keeps under way.
+    depths: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Time {
+    begun: VirtualTime,
     now: VirtualTime,
+    /// Time in which it had nothing to do. It is no part.
+    rested: VirtualDuration,
+    /// Waits behind commands of other agents. The link's part has them.
+    behind: VirtualDuration,
     split: Split,
     work: [VirtualDuration; HostWork::ALL.len()],
 }
@@ -110,6 +135,7 @@ struct Time {
 /// The clock at a moment, and all that was counted up to it.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockReading {
+    agent: Agent,
     time: Time,
     operations: Operations,
 }
@@ -117,23 +143,75 @@ pub struct ClockReading {
 /// A stretch of modelled time, by what it was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelledTime {
-    /// How long it was.
+    /// How long it was, without rests.
     pub total: VirtualDuration,
     /// What it was spent on. The parts add up to `total`.
     pub split: Split,
+    /// Of the link's part, waits for the begin of other agents' commands.
+    pub behind: VirtualDuration,
     /// What the host computed, in the order of [`HostWork::ALL`]. It adds up to the host's part.
     pub work: [VirtualDuration; HostWork::ALL.len()],
-    /// What device and host did meanwhile.
+    /// What the device did meanwhile for all agents, and the host for this one.
     pub operations: Operations,
 }
 
 impl HostClock {
     /// The host of a profile. `meter` reads what its device did. The device was ready at `begun`.
     pub fn new(profile: Profile, begun: VirtualTime, meter: Meter) -> Self {
-        let depth = AtomicU32::new(profile.link.queue_depth);
-        let work = [VirtualDuration::ZERO; HostWork::ALL.len()];
-        let time = Time { now: begun, split: Split::default(), work };
-        Self { profile, meter, depth, begun, time: Mutex::new(time) }
+        let depths = vec![profile.link.queue_depth];
+        let agents = Agents { turn: Agent(0), turn_ended: false, times: vec![Time::new(begun)], depths };
+        Self { profile, meter, agents: Mutex::new(agents) }
+    }
+
+    /// A further agent. Its clock begins at the time of the one whose turn it is.
+    pub fn new_agent(&self) -> Agent {
+        let agents = &mut *self.agents.lock();
+        let now = agents.current().now;
+        agents.times.push(Time::new(now));
+        agents.depths.push(self.profile.link.queue_depth);
+        Agent(agents.times.len() - 1)
+    }
+
+    /// The agent whose turn it is. A host begins with one agent.
+    pub fn turn(&self) -> Agent {
+        self.agents.lock().turn
+    }
+
+    /// Gives an agent the turn: what the host does from here on, this agent does.
+    pub fn give_turn(&self, agent: Agent) {
+        let agents = &mut *self.agents.lock();
+        assert!(agent.0 < agents.times.len(), "{agent:?} is of another host");
+        (agents.turn, agents.turn_ended) = (agent, false);
+    }
+
+    /// The agent whose turn it is gives it back.
+    pub fn end_turn(&self) {
+        self.agents.lock().turn_ended = true;
+    }
+
+    /// Whether the agent whose turn it is has given it back. Until then a program must poll nobody else, even if that agent's
+    /// future is pending: it may compute on another thread.
+    pub fn turn_ended(&self) -> bool {
+        self.agents.lock().turn_ended
+    }
+
+    /// Of some agents the one that is furthest behind; of several the one that is named first.
+    pub fn furthest_behind(&self, of: impl IntoIterator<Item = Agent>) -> Option<Agent> {
+        let agents = self.agents.lock();
+        of.into_iter().min_by_key(|a| agents.times[a.0].now)
+    }
+
+    /// Whether the host has several agents. Then work that takes long gives the turn back between its completions.
+    pub fn takes_turns(&self) -> bool {
+        self.agents.lock().times.len() > 1
+    }
+
+    /// The agent whose turn it is has nothing to do for so long.
+    pub fn rests(&self, time: VirtualDuration) {
+        let agents = &mut *self.agents.lock();
+        let t = agents.current();
+        t.now += time;
+        t.rested += time;
     }
 
     /// What is modelled.
@@ -141,45 +219,81 @@ impl HostClock {
         &self.profile
     }
 
-    /// The time.
+    /// The time of the agent whose turn it is.
     pub fn now(&self) -> VirtualTime {
-        self.time.lock().now
+        self.agents.lock().current().now
     }
 
-    /// Sets how many tasks of a scan the host keeps under way, at most as many as a queue of the profile takes.
+    /// Sets how many tasks of a scan the agent whose turn it is keeps under way, at most as many as a queue of the profile takes.
     pub fn set_depth(&self, depth: u32) {
-        self.depth.store(depth.clamp(1, self.profile.link.queue_depth), Ordering::Relaxed);
+        let agents = &mut *self.agents.lock();
+        agents.depths[agents.turn.0] = depth.clamp(1, self.profile.link.queue_depth);
     }
 
-    /// Tasks of a scan that are under way at a time, at most.
+    /// Tasks of a scan that the agent whose turn it is has under way at a time, at most.
     pub fn depth(&self) -> u32 {
-        self.depth.load(Ordering::Relaxed)
+        let agents = self.agents.lock();
+        agents.depths[agents.turn.0]
     }
 
     /// The host does something so many times.
     pub fn computes(&self, work: HostWork, times: u64) {
-        self.time.lock().computes(work, work.cost(&self.profile.host) * times);
+        self.agents.lock().current().computes(work, work.cost(&self.profile.host) * times);
     }
 
     /// The host takes a completion, and waits for it if it comes later.
     pub(crate) fn takes(&self, c: &Completion) {
-        let t = &mut *self.time.lock();
-        t.split += c.split.share(c.at.since(t.now));
+        let agents = &mut *self.agents.lock();
+        let t = agents.current();
+        let wait = c.at.since(t.now);
+        // A command that began late, behind one of another agent, did not live as long as its agent waited.
+        let in_its_life = wait.min(c.split.total());
+        t.split += c.split.share(in_its_life);
+        t.split.add(Part::Link, wait - in_its_life);
+        t.behind += wait - in_its_life;
         t.now = t.now.max(c.at);
         t.computes(HostWork::Command, self.profile.host.command);
     }
 
-    /// The time, and what was counted up to it.
+    /// The time of the agent whose turn it is, and what was counted up to it.
     pub fn read(&self) -> ClockReading {
-        let time = *self.time.lock();
-        assert_eq!(time.split.total(), time.now - self.begun, "the parts of the host's time add up to it");
+        self.read_of(self.turn())
+    }
+
+    /// The time of an agent, and what was counted up to it.
+    pub fn read_of(&self, agent: Agent) -> ClockReading {
+        let time = self.agents.lock().times[agent.0];
+        let total = time.split.total() + time.rested;
+        assert_eq!(total, time.now - time.begun, "the parts of an agent's time and its rests add up to it");
         // The device does not know what the host computed.
         let host_busy = time.split.of(Part::Host);
-        ClockReading { time, operations: Operations { host_busy, ..(self.meter)() } }
+        ClockReading { agent, time, operations: Operations { host_busy, ..(self.meter)() } }
+    }
+
+    /// What happened since an earlier reading, by the clock of the reading's agent.
+    pub fn since(&self, earlier: &ClockReading) -> ModelledTime {
+        self.read_of(earlier.agent).since(earlier)
+    }
+}
+
+impl Agents {
+    fn current(&mut self) -> &mut Time {
+        &mut self.times[self.turn.0]
     }
 }
 
 impl Time {
+    fn new(begun: VirtualTime) -> Self {
+        Self {
+            begun,
+            now: begun,
+            rested: VirtualDuration::ZERO,
+            behind: VirtualDuration::ZERO,
+            split: Split::default(),
+            work: [VirtualDuration::ZERO; HostWork::ALL.len()],
+        }
+    }
+
     fn computes(&mut self, work: HostWork, time: VirtualDuration) {
         self.now += time;
         self.split.add(Part::Host, time);
@@ -189,13 +303,17 @@ impl Time {
 
 impl ClockReading {
     /// What happened since an earlier reading of the same clock.
+    ///
+    /// # Panics
+    /// If the readings are of two agents.
     pub fn since(&self, earlier: &Self) -> ModelledTime {
+        assert_eq!(self.agent, earlier.agent, "both readings are of one agent");
         let (a, b) = (&earlier.time, &self.time);
-        let total = b.now - a.now;
-        let split = b.split.since(&a.split);
+        let total = (b.now - a.now) - (b.rested - a.rested);
+        let (split, behind) = (b.split.since(&a.split), b.behind - a.behind);
         let work = std::array::from_fn(|i| b.work[i] - a.work[i]);
         assert_eq!(split.total(), total, "the parts of a stretch of time add up to it");
-        ModelledTime { total, split, work, operations: self.operations.since(&earlier.operations) }
+        ModelledTime { total, split, behind, work, operations: self.operations.since(&earlier.operations) }
     }
 }
 
@@ -252,6 +370,55 @@ mod tests {
         // The host does not wait for a completion that came meanwhile.
         clock.takes(&completion(ns(90), &[(Part::Media, ns(90))]));
         assert_eq!(clock.read().since(&before).total, ns(102));
+    }
+
+    #[test]
+    fn each_agent_has_a_time_and_parts_of_its_own() {
+        let mut profile = Profile::find("isp-adms11").unwrap();
+        (profile.host.command, profile.host.join) = (ns(1), ns(10));
+        let clock = HostClock::new(profile, VirtualTime::ZERO, Box::new(Operations::default));
+        assert!(!clock.takes_turns());
+        let first = clock.turn();
+        clock.computes(HostWork::Join, 5);
+        let second = clock.new_agent();
+        let (a, b) = (clock.read_of(first), clock.read_of(second));
+        assert_eq!(clock.furthest_behind([first, second]), Some(first), "of equals the one named first");
+        clock.computes(HostWork::Join, 3);
+        assert_eq!(clock.furthest_behind([first, second]), Some(second));
+        clock.end_turn();
+        assert!(clock.turn_ended());
+        clock.give_turn(second);
+        assert!(!clock.turn_ended());
+        assert_eq!(
+            (clock.turn(), clock.now(), clock.takes_turns()),
+            (second, VirtualTime::ZERO + ns(50), true)
+        );
+        // It waits 100 ns, half for the array; the first agent's 30 ns on another core take none of its time.
+        clock.takes(&completion(ns(150), &[(Part::Media, ns(60)), (Part::Bus, ns(60))]));
+        let (a, b) = (clock.since(&a), clock.since(&b));
+        assert_eq!((a.total, a.split.of(Part::Host)), (ns(30), ns(30)));
+        let part = |p| b.split.of(p);
+        assert_eq!(
+            (part(Part::Media), part(Part::Bus), part(Part::Host), b.total),
+            (ns(50), ns(50), ns(1), ns(101))
+        );
+        assert_eq!(clock.furthest_behind([second, first]), Some(first));
+    }
+
+    #[test]
+    fn a_wait_behind_the_command_of_another_agent_is_for_the_link() {
+        let profile = Profile::find("isp-adms11").unwrap();
+        let command = profile.host.command;
+        let clock = HostClock::new(profile, VirtualTime::ZERO, Box::new(Operations::default));
+        let before = clock.read();
+        // A command of 80 ns whose completion comes after 100 began 20 ns late.
+        clock.takes(&completion(ns(100), &[(Part::Media, ns(40)), (Part::Bus, ns(40))]));
+        // A rest is no part of its time.
+        clock.rests(ns(1000));
+        let t = clock.since(&before);
+        let parts = [Part::Media, Part::Bus, Part::Link, Part::Host].map(|p| t.split.of(p));
+        assert_eq!((parts, t.total), ([ns(40), ns(40), ns(20), command], ns(100) + command));
+        assert_eq!((t.behind, clock.now()), (ns(20), VirtualTime::ZERO + ns(1100) + command));
     }
 
     #[test]

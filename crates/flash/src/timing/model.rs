@@ -15,7 +15,7 @@
 //! it takes only a transfer.
 //!
 //! Invariants: planes are taken in the order of requests; all other resources go to the request that is ready first,
-//! memory and link in pieces; steps begin in the order of their time. There are no floats here, so the same steps
+//! memory and link in pieces; steps begin in the order of their time, except within a lag. There are no floats here, so the same steps
 //! take the same picoseconds on every machine.
 
 use lode_base::{EblockId, Operations, Part, Profile, Split, VirtualDuration, VirtualTime};
@@ -69,6 +69,12 @@ impl Model {
         Self { overlap, ..self }
     }
 
+    /// Lets a step begin up to so long before the latest one, for a host with several agents. Planes are still taken in the order of
+    /// requests. At first it is no time at all.
+    pub fn set_lag(&self, lag: VirtualDuration) {
+        self.resources.lock().lag = lag.as_ps();
+    }
+
     /// The profile of the device.
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -77,13 +83,13 @@ impl Model {
     /// Begins a step. The operations that follow are part of it.
     ///
     /// # Panics
-    /// When the step before began later than `at`: the actor that is furthest behind must move next. When `at` is
+    /// When a step before began later than `at` by more than the lag: the actor that is furthest behind must move next. When `at` is
     /// beyond [`VirtualTime::BEGIN_MAX`], since the end of the step might overflow.
     pub fn begin(&self, at: VirtualTime) {
         self.resources.lock().begin(at);
     }
 
-    /// The earliest instant at which the next step may begin: the begin of the latest step.
+    /// The earliest instant at which the next step may begin: the begin of the latest step, or the lag before it.
     pub fn earliest(&self) -> VirtualTime {
         VirtualTime::from_ps(self.resources.lock().floor)
     }
@@ -484,6 +490,26 @@ mod tests {
         m.read(EblockId::new(0), 65_536, 65_536);
         assert_eq!(m.end().0.as_ps(), ps(50_000 + 16 * 81_920), "the array hides behind the bus");
         assert_eq!(m.operations().scan_bytes, 3 * 65_536);
+    }
+
+    #[test]
+    fn within_a_lag_a_step_takes_what_is_free_before_the_latest_one() {
+        let at = |us: u64| VirtualTime::ZERO + VirtualDuration::from_ns(us * 1000);
+        let took = |m: &Model, us: u64, eblock: u32| {
+            m.begin(at(us));
+            m.command(100);
+            m.read(EblockId::new(eblock), 0, 4096);
+            m.answers(4096).0.since(at(us))
+        };
+        let alone = took(&Model::new(profile(|_| {})), 10, 1);
+        let m = Model::new(profile(|_| {}));
+        m.set_lag(VirtualDuration::from_ns(1_000_000));
+        assert_eq!(took(&m, 900, 0), alone);
+        assert_eq!(took(&m, 10, 1), alone, "nobody uses the bus, a core or the link at that time");
+        assert!(took(&m, 10, 8) > alone, "the same bus");
+        assert!(took(&m, 20, 0) > alone, "a plane is taken in the order of requests");
+        took(&m, 5000, 1);
+        assert_eq!(m.earliest(), at(4000));
     }
 
     /// Equations (1), (5), (3), one after the other.

@@ -56,6 +56,8 @@ pub(super) struct Resources {
     pub(super) rounds: Vec<(u32, u64, u64)>,
     /// There will be no request before this.
     pub(super) floor: u64,
+    /// How long before the latest step another may begin.
+    pub(super) lag: u64,
     /// The latest end of anything.
     pub(super) latest: u64,
     /// Steps that began.
@@ -70,7 +72,7 @@ impl Resources {
     pub(super) fn begin(&mut self, at: VirtualTime) {
         assert!(at.as_ps() >= self.floor, "a step at {} ps begins behind one at {}", at.as_ps(), self.floor);
         assert!(at <= VirtualTime::BEGIN_MAX, "a step begins at {} ps", at.as_ps());
-        self.floor = at.as_ps();
+        self.floor = self.floor.max(at.as_ps().saturating_sub(self.lag));
         self.steps += 1;
         self.step = Step { number: self.steps, ..Step::at(at) };
     }

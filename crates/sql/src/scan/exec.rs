@@ -10,8 +10,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Poll;
 
-use datafusion::arrow::array::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -36,7 +36,7 @@ use lode_command::PageRange;
 
 use super::metrics::ScanMetrics;
 use super::ordered::{Ordered, OrderedScan};
-use super::partition::PartitionScan;
+use super::partition::{Next, PartitionScan};
 use super::runtime::{RuntimeFilters, is_dynamic, is_runtime};
 use super::{GroupForm, ScanSpec};
 use crate::Offload;
@@ -232,18 +232,29 @@ impl ExecutionPlan for LodeScanExec {
             self.spec.counts.with(|q| q.scans += 1);
         }
         let spec = self.spec.clone();
-        let mut next: Box<dyn FnMut() -> Result<Option<RecordBatch>> + Send> = match &self.spec.ordered {
+        let mut next: Box<dyn FnMut() -> Result<Next> + Send> = match &self.spec.ordered {
             Some(ordered) => {
                 let mut scan = OrderedScan::new(spec, ordered.clone(), pages, filters, batch_rows, metrics);
-                Box::new(move || scan.next())
+                Box::new(move || Ok(scan.next()?.map_or(Next::End, Next::Batch)))
             }
             None => {
                 let filters = RuntimeFilters::new(filters);
                 let mut scan = PartitionScan::new(spec, pages, filters, self.fetch, batch_rows, metrics)?;
-                Box::new(move || scan.next())
+                Box::new(move || scan.next_or_turn())
             }
         };
-        let batches = stream::iter(std::iter::from_fn(move || next().transpose()));
+        let host = self.spec.snapshot.host().cloned();
+        let batches = stream::poll_fn(move |context| match next() {
+            Ok(Next::Batch(batch)) => Poll::Ready(Some(Ok(batch))),
+            Ok(Next::Turn) => {
+                // Whoever polls decides whose turn it is.
+                host.iter().for_each(|host| host.end_turn());
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Ok(Next::End) => Poll::Ready(None),
+            Err(e) => Poll::Ready(Some(Err(e))),
+        });
         let stream = RecordBatchStreamAdapter::new(self.spec.schema(), batches);
         Ok(Box::pin(cooperative(stream)))
     }

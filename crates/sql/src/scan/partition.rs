@@ -37,6 +37,14 @@ pub(super) struct PartitionScan {
     state: ScanState,
 }
 
+/// What a scan has for the operators above it.
+pub(super) enum Next {
+    Batch(RecordBatch),
+    /// Nothing yet. With several agents on a modelled host, one that is further behind has the next turn.
+    Turn,
+    End,
+}
+
 enum ScanState {
     Waiting,
     Running(Box<Running>),
@@ -93,32 +101,46 @@ impl PartitionScan {
 
     /// The next batch, or `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            match self.next_or_turn()? {
+                Next::Batch(batch) => return Ok(Some(batch)),
+                Next::Turn => {}
+                Next::End => return Ok(None),
+            }
+        }
+    }
+
+    /// The next batch. With several agents on a modelled host, it returns after each unit, so that others take their turns.
+    pub(super) fn next_or_turn(&mut self) -> Result<Next> {
         let time = self.metrics.baseline.elapsed_compute().clone();
         let _timer = time.timer();
         let next = self.advance();
-        if !matches!(next, Ok(Some(_))) {
+        if !matches!(next, Ok(Next::Batch(_) | Next::Turn)) {
             self.state = ScanState::Done;
         }
         next
     }
 
-    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+    fn advance(&mut self) -> Result<Next> {
+        let takes_turns = self.spec.snapshot.host().is_some_and(|host| host.takes_turns());
         loop {
             if self.rows_left == Some(0) {
-                return Ok(None);
+                return Ok(Next::End);
             }
             if let Some(batch) = self.batches.pop()? {
                 let rows = self.rows_left.map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
                 self.rows_left = self.rows_left.map(|left| left - rows);
-                return Ok(Some(self.metrics.leaves(batch.slice(0, rows), &self.spec.counts)));
+                return Ok(Next::Batch(self.metrics.leaves(batch.slice(0, rows), &self.spec.counts)));
             }
             match self.state {
-                ScanState::Done => return Ok(None),
+                ScanState::Done => return Ok(Next::End),
                 ScanState::Waiting => self.state = ScanState::Running(Box::new(self.begin()?)),
                 ScanState::Running(_) => {
                     if !self.step()? {
                         self.state = ScanState::Done;
                         self.batches.finish()?;
+                    } else if takes_turns {
+                        return Ok(Next::Turn);
                     }
                 }
             }

@@ -18,7 +18,7 @@ use lode_engine::{Few, Table};
 
 use super::access::{Access, RangeAccess};
 use super::plan::{Action, ShortPlan};
-use super::{is_on, plan_of};
+use super::plan_of;
 use crate::statement::{ShortShape as Shape, StatementResult};
 use crate::{Session, SqlError};
 
@@ -31,7 +31,7 @@ pub(crate) async fn explained(
     statement: &Parsed,
     result: StatementResult,
 ) -> Result<StatementResult, SqlError> {
-    if !is_on(session) {
+    if !session.short_settings().on {
         return Ok(result);
     }
     let Some(shape) = Shape::of(statement).map(Arc::new) else { return Ok(result) };

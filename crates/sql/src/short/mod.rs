@@ -125,21 +125,16 @@ impl ShortPlans {
     }
 }
 
-/// Whether the session has short statements. Modelled time is that of the general path.
-fn is_on(session: &Session) -> bool {
-    session.short_settings().on && session.database().host().is_none()
-}
-
 /// Runs a statement of this shape; `None` if the general path must run it. `values` are those of its parameters.
 pub(crate) async fn run(
     session: &Session,
     shape: &Arc<Shape>,
     values: &[ScalarValue],
 ) -> Result<Option<StatementResult>, SqlError> {
-    if !is_on(session) {
+    let settings = session.short_settings();
+    if !settings.on {
         return Ok(None);
     }
-    let settings = session.short_settings();
     for _ in 0..PLANNED_MAX {
         let (plan, literal) = match plan_of(session, shape).await {
             Some(found) => found,

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat, filter};
 use datafusion::common::ScalarValue;
-use lode_engine::{EngineError, Few, RangeEnd, RowAddress, RowRange, RowsInOrder, Snapshot, Table, WriteTxn};
+use lode_engine::{
+    EngineError, Few, HostWork, RangeEnd, RowAddress, RowRange, RowsInOrder, Snapshot, Table, WriteTxn,
+};
 use lode_page::{ColumnBuilder, Value};
 
 use super::access::{Access, JOINED_ROWS_MAX, Joined, RangeAccess, Wanted};
@@ -87,6 +89,7 @@ impl ShortPlan {
         // A transaction may have put in a key twice: keys are checked at its commit.
         let most = if snapshot.has_own_changes(table) { 2 } else { 1 };
         let rows = snapshot.rows_by_key(table, key, &values, most)?;
+        computes(snapshot, HostWork::Scan, rows.len());
         match rows.as_slice() {
             [] => self.no_rows(table),
             // DELETE needs no column.
@@ -117,6 +120,7 @@ impl ShortPlan {
         let mut rows = columns(table, &self.inputs, &found.values)?;
         let mut addresses = found.rows;
         for condition in &range.residual {
+            computes(snapshot, HostWork::Filter, rows.count);
             let Some(passed) = self.passed(condition, &rows, parameters) else { return Ok(Found::Unclear) };
             let columns = rows.columns.iter().map(|c| Ok(filter(c, &passed)?));
             let columns = columns.collect::<Result<Vec<_>, SqlError>>()?;
@@ -141,6 +145,7 @@ impl ShortPlan {
         let (Some(equal), Some((low, high))) = (equal, ends) else { return Ok(Some(RowsInOrder::default())) };
         let Some(keys) = RowRange::new(table, &range.order, &equal, low, high) else { return Ok(None) };
         let found = snapshot.rows_in_range(table, &range.order, &keys, inputs, range.few)?;
+        computes(snapshot, HostWork::Scan, found.as_ref().map_or(0, |found| found.rows.len()));
         match found {
             Some(_) => range.pause.met_few(),
             None => range.pause.met_too_many(),
@@ -216,6 +221,7 @@ impl ShortPlan {
                 range.pause.met_too_many();
                 return Ok(None);
             };
+            computes(snapshot, HostWork::Scan, found.rows.len());
             rows.extend(found.values);
         }
         range.pause.met_few();
@@ -288,6 +294,7 @@ impl ShortPlan {
                 Found::Rows(_, rows) => rows,
                 Found::Unclear => return Ok(Outcome::General),
             };
+            computes(snapshot, HostWork::Project, rows.count);
             let Some(outputs) = self.evaluate(Some(&rows), parameters) else { return Ok(Outcome::General) };
             (rows.count, outputs.into_iter().flatten().collect())
         };
@@ -315,6 +322,7 @@ impl ShortPlan {
                 if rows > bulk_rows {
                     return Ok(Outcome::General);
                 }
+                computes(&snapshot, HostWork::Project, rows);
                 let none = Rows { count: 1, columns: Vec::new() };
                 let Some(values) = self.evaluate(Some(&none), parameters) else {
                     return Ok(Outcome::General);
@@ -331,6 +339,7 @@ impl ShortPlan {
                     Found::Rows(rows, columns) if rows.len() <= bulk_rows.max(1) => (rows, columns),
                     _ => return Ok(Outcome::General),
                 };
+                computes(&snapshot, HostWork::Project, columns.count);
                 let Some(values) = self.evaluate(Some(&columns), parameters) else {
                     return Ok(Outcome::General);
                 };
@@ -349,6 +358,13 @@ impl ShortPlan {
                 }
             }
         }
+    }
+}
+
+/// With a modelled device: charges the host for `work` on so many rows. What stands above rows of a join or a sort charges for itself.
+fn computes(snapshot: &Snapshot, work: HostWork, rows: usize) {
+    if let Some(host) = snapshot.host() {
+        host.computes(work, rows as u64);
     }
 }
 

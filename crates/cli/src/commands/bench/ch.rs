@@ -1,8 +1,11 @@
 //! `lode bench ch`: TPC-C through SQL with the 22 queries of CH-benCHmark beside it.
 
+mod modelled;
+
 use std::time::Duration;
 
 use lode_bench::sql::LodeSql;
+use lode_firmware::Drive;
 use lode_workload::harness::{Probes, RunError, Schedule};
 use lode_workload::measure::Percentiles;
 use lode_workload::random::Random;
@@ -16,7 +19,7 @@ use lode_workload::tpcc::{Plan, Sizes};
 
 use super::embedded::{Embedded, Times, failed};
 use super::oltp::{QUICK, SqlPlace, inconsistent, now_us, parse_durability, tell};
-use crate::drive_file::parse_capacity;
+use crate::drive_file::{Modelled, parse_capacity};
 use crate::error::CliResult;
 use crate::interrupt;
 use crate::script::println_quietly;
@@ -31,13 +34,19 @@ use crate::table::{TextTable, count};
         analyst asks the queries in turn. Each is a transaction: BEGIN, the query, one of TPC-C's conditions 1 to 4 in the \
         same snapshot, COMMIT. A latency begins at the arrival.\n\n\
         A violated condition is a failure, in a query's snapshot or of all twelve at the end. With --fill, other rows \
-        fill the drive first.",
+        fill the drive first.\n\n\
+        With --profile, all is on a modelled device in memory, and in modelled time, --warm-up and --seconds too. Terminals, \
+        the analyst and a worker that merges have a clock each. The runs are: queries alone; transactions alone, without a \
+        pause; both; transactions alone again. Each query is asked at least once. The same options give the same digits.",
     after_long_help = "EXAMPLES\n    lode bench ch\n    lode bench ch --warehouses 4 --seconds 60 --capacity 4GiB --fill 60\n    \
-        lode bench ch --rate 200 --json\n    lode bench ch --quick\n\nJSON ROWS\n    \
+        lode bench ch --rate 200 --json\n    lode bench ch --quick\n    \
+        lode bench ch --profile isp-adms11 --capacity 2GiB --fill 60\n\nJSON ROWS\n    \
         One object per line for each run (row: peak, queries alone, transactions, transactions and queries): \
         transactions (as in lode bench oltp) and analyst (queries_an_hour, query_ms: the sum of times and the number of \
         answers per query). The last row, total: rate, rate_kept and p99_ratio (with queries to without), \
-        queries_an_hour, queries_ratio (beside transactions to alone)."
+        queries_an_hour, queries_ratio (beside transactions to alone). With --profile: row, transactions (rate, latency, \
+        parts_us: what the time of a transaction was spent on, behind_us), analyst (queries_an_hour, query_ms) and merged; \
+        total: used (the part of the drive in use), alone, beside, kept (beside to alone), queries_an_hour, queries_kept."
 )]
 pub(super) struct Args {
     /// Warehouses
@@ -49,11 +58,11 @@ pub(super) struct Args {
     terminals: u16,
 
     /// Transactions that arrive in a second; by default half the peak rate, which is measured first
-    #[arg(long, value_name = "N", value_parser = parse_rate)]
+    #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "profile")]
     rate: Option<f64>,
 
     /// Threads that run a query
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value = "1", conflicts_with = "profile", value_parser = clap::value_parser!(u16).range(1..=1024))]
     partitions: u16,
 
     /// When a commit is durable: commit, group(MS) or none
@@ -85,6 +94,9 @@ pub(super) struct Args {
 
     #[command(flatten)]
     place: SqlPlace,
+
+    #[command(flatten)]
+    modelled: Modelled,
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
@@ -95,6 +107,9 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: &Args) -> CliResult {
+    if let Some(profile) = args.modelled.profile()? {
+        return modelled::run(args, &profile);
+    }
     let (opened, sql) = args.place.open(args.capacity)?;
     let result = bench(args, &opened, &sql.with_durability(&args.durability));
     result.and(opened.close())
@@ -148,7 +163,7 @@ fn bench(args: &Args, opened: &Embedded, sql: &LodeSql) -> CliResult {
     })?;
     if let Some(percent) = args.fill {
         tell("filling the drive");
-        opened.run(|_| Ok::<(), RunError>(fill(opened, sql, percent, args.seed)?))?;
+        opened.run(|_| Ok::<(), RunError>(fill(opened.local(), sql, percent, args.seed)?))?;
     }
     let queries = sql.with_partitions(args.partitions.into());
     let plan = |run, arrivals_a_second| ch::Plan {
@@ -257,14 +272,14 @@ const FILL_CHARS: u32 = 1000;
 const FILL_ROWS: u32 = 20_000;
 
 /// Loads rows until so many percent of what the drive takes are used.
-fn fill(opened: &Embedded, sql: &LodeSql, percent: u8, seed: u64) -> StoreResult {
+fn fill(drive: Option<&Drive>, sql: &LodeSql, percent: u8, seed: u64) -> StoreResult {
     let mut connection = sql.connect()?;
     connection
         .execute_text("CREATE TABLE filling (f_id INTEGER NOT NULL PRIMARY KEY, f_data VARCHAR(1000))")?;
     let mut dice = Dice(Random(seed ^ 0xF111));
     let mut next = 1;
     let is_full = || {
-        opened.local().is_none_or(|drive| {
+        drive.is_none_or(|drive| {
             let info = drive.info();
             info.live_bytes * 100 >= info.usable_bytes * u64::from(percent)
         })

@@ -117,6 +117,21 @@ impl SqlPlace {
         Self { drive: Some(drive.into()), dir: PathBuf::new(), memory }
     }
 
+    /// Whether it is a drive that the user named.
+    pub(super) fn is_named(&self) -> bool {
+        self.drive.is_some()
+    }
+
+    /// The directory of a temporary drive.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The limit of memory.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory
+    }
+
     /// Opens the database. A temporary drive has this capacity.
     pub(super) fn open(&self, capacity_bytes: Option<u64>) -> CliResult<(Embedded, LodeSql)> {
         let memory = Memory::divided(self.memory, Division::Queries);
