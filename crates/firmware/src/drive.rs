@@ -114,6 +114,8 @@ impl Drive {
     pub fn close(self) -> Result<(), FirmwareError> {
         let upkeep = self.core.upkeep();
         let _background = upkeep.lock();
+        // The checkpoint tells whether the drive can be written.
+        let _ = upkeep.move_log_on();
         upkeep.checkpointer().checkpoint(true)?;
         // The image is closed and whole: space that does not go back now is used first next time.
         let _ = upkeep.committer().discard_free();

@@ -33,6 +33,9 @@ pub struct DriveOptions {
     /// Most erased EBLOCKs that keep their space in the file, ready for reuse. When little is in use, fewer keep it. Once the
     /// drive is closed, none does.
     pub erased_kept: u32,
+    /// Steps of background work in a row, without a batch, that find nothing to do: after them the drive is at rest. It then gives
+    /// back what its image takes beyond what it holds. `None`: it never is.
+    pub rest_steps: Option<u32>,
     /// Most batches that a queue has under way at a time.
     pub in_flight_max: u32,
     /// Most sessions open at a time.
@@ -83,6 +86,7 @@ impl Default for DriveOptions {
             view_commits_max: 1 << 30,
             queue_depth_max: 1024,
             erased_kept: 32,
+            rest_steps: Some(50),
             in_flight_max: 32,
             sessions_max: 1024,
             inline_bytes_max: 2 << 10,

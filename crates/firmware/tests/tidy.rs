@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -136,4 +137,90 @@ fn an_image_takes_what_it_holds_once_it_is_closed() {
         d.check_invariants();
         put(&d, extents[1].page(1), &[round as u8; 5000]).unwrap();
     }
+}
+
+/// Rests until the drive at rest has nothing to do either.
+fn rest_long(d: &Drive) {
+    let looks = DriveOptions::default().rest_steps.unwrap() + 2;
+    let mut idle = 0;
+    for _ in 0..10_000 {
+        match d.work(VirtualTime::ZERO, Budget { write_bytes: 1 << 20 }) {
+            Progress::Idle => idle += 1,
+            _ => idle = 0,
+        }
+        if idle == looks {
+            d.check_invariants();
+            return;
+        }
+    }
+    panic!("work comes to no end");
+}
+
+/// Replaces pages of 8 KB, in one batch. A page is named by its number, its contents by another.
+fn replace(d: &Drive, extents: &[ExtentId], pages: impl Iterator<Item = (u64, u64)>) {
+    let page = |(slot, content): (u64, u64)| PageWrite {
+        lpid: extents[(slot / 1000) as usize].page((slot % 1000) as u16),
+        data: PageBuf::copy_from(&contents(content)),
+        align: Align::Cell,
+    };
+    write(d, Batch { writes: pages.map(page).collect(), ..Batch::default() }).unwrap();
+}
+
+fn contents(of: u64) -> Vec<u8> {
+    vec![(of % 251) as u8; 8000 + (of % 7) as usize * 64]
+}
+
+/// 24 MB in pages of 8 KB. A tenth of them is replaced between two long rests, in small batches, scattered.
+#[test]
+fn an_aged_image_at_rest_takes_little_more_than_a_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let create = |name: &str| {
+        let path = dir.path().join(name);
+        let g = Geometry::file(64 << 30).unwrap();
+        (Drive::create_file(&path, g, DriveOptions::default(), 1).unwrap(), path)
+    };
+    let (new, new_path) = create("new");
+    let extents = allocate(&new, 5, 3);
+    replace(&new, &extents, (0..3000).map(|s| (s, s)));
+    rest_long(&new);
+    let fresh = on_disk(&new_path);
+    let live = new.info().live_bytes;
+    assert!(fresh * 20 <= live * 21 + (20 << 20), "{fresh} bytes for {live} live ones of a new image");
+
+    let (aged, path) = create("aged");
+    let extents = allocate(&aged, 5, 3);
+    replace(&aged, &extents, (0..3000).map(|s| (s, s)));
+    let mut random = 7u64;
+    for round in 0..20u64 {
+        for part in 0..30 {
+            let some: BTreeMap<_, _> = (0..10)
+                .map(|i| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    ((random >> 33) % 3000, round * 30 + part + i)
+                })
+                .collect();
+            replace(&aged, &extents, some.into_iter());
+        }
+        rest_long(&aged);
+    }
+    let (info, at_rest) = (aged.info(), on_disk(&path));
+    assert!(at_rest * 10 <= fresh * 11, "{at_rest} bytes, {fresh} of a new one: {info:?}");
+    // For each byte that died at most 16 are moved, and about half of that of pages that die at random.
+    let died = info.user_bytes_written - info.live_bytes;
+    assert!(info.gc_bytes_moved < 9 * died, "{died} bytes died: {info:?}");
+    rest_long(&aged);
+    assert_eq!(aged.info().media_bytes_written, info.media_bytes_written, "a second rest writes nothing");
+    // A small change is not worth rewriting anything.
+    replace(&aged, &extents, (0..10).map(|s| (s, s)));
+    rest_long(&aged);
+    let after = aged.info();
+    assert_eq!((info.checkpoints, info.gc_victims), (after.checkpoints, after.gc_victims));
+    assert!(after.media_bytes_written - info.media_bytes_written < 200_000, "{after:?}");
+    assert!(aged.check().problems.is_empty());
+    aged.close().unwrap();
+    let closed = on_disk(&path);
+    assert!(closed * 10 <= fresh * 11, "{closed} bytes once it is closed, {fresh} of a new one");
+    let d = Drive::open_file(&path, DriveOptions::default()).unwrap();
+    assert!(d.info().recovery.clean && d.check().problems.is_empty());
+    assert_eq!(get(&d, None, extents[0].page(3)), Some(contents(3)));
 }

@@ -375,8 +375,7 @@ impl Medium {
         }
         let (from, to) =
             (self.wblock_byte(e, end), self.wblock_byte(e, 0) + u64::from(self.geometry.eblock_bytes()));
-        // Tags are freed only together with their whole group.
-        let from = from.next_multiple_of(GROUP_DATA_BYTES).min(to);
+        // Tags are freed only together with their whole group: of the first group, pages of data alone.
         self.punch_range(from, to - from)
     }
 

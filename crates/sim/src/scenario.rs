@@ -25,6 +25,7 @@ const CAPACITY_BYTES_MAX: u64 = 16 << 20;
 
 /// Decides which seeds have unforced batches.
 const UNFORCED_SALT: u64 = 0xf0080;
+const REST_SALT: u64 = 0x2E57;
 
 /// In runs with unforced batches, about one step in this many is followed by a flush.
 const FLUSH_EVERY: u64 = 8;
@@ -118,6 +119,13 @@ pub(crate) fn tag_cache_bytes(seed: u64) -> usize {
     if Random::of_seed(seed ^ 0x7A65).once_in(8) { 8 << 10 } else { 16 << 20 }
 }
 
+/// The idle steps after which the drive is at rest: so few that a run gets there, or never. They are
+/// drawn from a separate sequence for the same reason.
+pub(crate) fn rest_steps(seed: u64) -> Option<u32> {
+    let mut r = Random::of_seed(seed ^ REST_SALT);
+    (!r.once_in(4)).then(|| r.below(3) as u32)
+}
+
 impl Simulated for Scenario {
     type Step = Step;
     type Lens = Lens;
@@ -169,6 +177,7 @@ impl Simulated for Scenario {
             view_commits_max: u64::MAX,
             queue_depth_max: 64,
             erased_kept: r.below(6) as u32,
+            rest_steps: rest_steps(seed),
             in_flight_max: r.skewed(1, 16) as u32,
             sessions_max: r.between(1, 5) as u32,
             log_copies: r.between(1, 2) as u32,

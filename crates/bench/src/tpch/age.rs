@@ -27,8 +27,9 @@ use crate::BenchError;
 
 /// How often a database at rest is looked at.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a drive without deltas programs nothing before it counts as at rest.
-const QUIET: Duration = Duration::from_secs(2);
+/// How long a drive without deltas programs nothing before it counts as at rest. It begins to collect after 5 s without a batch
+/// (`DriveOptions::rest_steps`).
+const QUIET: Duration = Duration::from_secs(8);
 
 /// What to do.
 #[derive(Clone, Copy, Debug)]

@@ -30,7 +30,7 @@ const STEP_BYTES: u64 = 512 << 10;
 const MOVES_PER_WRITE: u64 = 4;
 /// Share of an EBLOCK, as a divisor, that is to be gained by moving the rest of it: below the over-provisioning, so that
 /// a drive that is not full always has a victim.
-const GAIN_MIN: u32 = 16;
+pub(super) const GAIN_MIN: u32 = 16;
 
 /// What an EBLOCK is emptied for. One that failed or is hard to read goes first, whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,9 +106,20 @@ impl Cleaner {
         earned
     }
 
-    /// Whether no batch came since this was asked last; `commit` is the newest.
-    pub(crate) fn is_idle(&mut self, commit: u64) -> bool {
-        self.tidy.is_idle(commit)
+    /// Whether no batch came since this was asked last; `commit` is the newest. If so, and `rest_steps` steps since found nothing
+    /// to do, the drive is at rest.
+    pub(crate) fn is_idle(&mut self, commit: u64, rest_steps: Option<u32>) -> bool {
+        self.tidy.is_idle(commit, rest_steps)
+    }
+
+    /// A step of an idle drive found nothing to do. Answers whether the drive is at rest.
+    pub(crate) fn found_nothing(&mut self) -> bool {
+        self.tidy.found_nothing()
+    }
+
+    /// Whether the drive at rest tried no checkpoint since the last batch: now it does.
+    pub(crate) fn begins_checkpoint_at_rest(&mut self) -> bool {
+        self.tidy.begins_checkpoint()
     }
 
     /// The EBLOCK to be emptied next.
@@ -133,7 +144,7 @@ impl Cleaner {
         }
         let urgency = match need {
             Need::Refresh => return None,
-            Need::Tidy => return self.tidy.choose(eblocks, movable).map(Victim::new),
+            Need::Tidy => return self.tidy.choose(budget, movable).map(Victim::new),
             Need::Room(urgency) => urgency,
         };
         if urgency != Urgency::Full && self.victims % WEAR_TURN == WEAR_TURN - 1 {

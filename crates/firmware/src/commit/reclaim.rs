@@ -93,6 +93,25 @@ impl Committer<'_> {
         Ok(self.state().eblocks.free_eblocks() > before)
     }
 
+    /// Gives the space of what holds nothing back to the file system, a step, while the drive is at rest: answers whether there
+    /// was some.
+    pub(crate) fn discard_at_rest(self) -> Result<bool, FirmwareError> {
+        let medium = self.medium();
+        let log = self.commits.log.lock();
+        let mut state = self.state();
+        let kept = state.budget(self.env(), self.pages()).erased_at_rest();
+        let candidates = log.position().candidates;
+        let ahead = candidates.iter().filter(|c| medium.next_wblock(c.eblock) <= c.wblock);
+        state.eblocks.discard_at_rest(medium, kept, ahead.map(|c| (c.eblock, c.wblock)))
+    }
+
+    /// Has the log go on in another EBLOCK, so that the next checkpoint needs nothing of this one.
+    pub(crate) fn move_log_on(self) -> Result<(), FirmwareError> {
+        self.flush()?;
+        self.commits.log.lock().leave_eblock(self.medium());
+        self.log_nothing(self.state())
+    }
+
     /// Gives the space of what holds nothing back to the file system, once nothing more will be written.
     pub(crate) fn discard_free(self) -> Result<(), FirmwareError> {
         let medium = self.medium();

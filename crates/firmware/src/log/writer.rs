@@ -200,6 +200,13 @@ impl LogWriter {
         all
     }
 
+    /// Has the next page go to a spare.
+    pub(crate) fn leave_eblock(&mut self, medium: &dyn LogMedium) {
+        if self.dead == 0 && self.left.is_none() && self.candidates[0].wblock > 0 {
+            medium.set_next_wblock(self.candidates[0].eblock, medium.geometry().wblocks_per_eblock());
+        }
+    }
+
     /// EBLOCKs in which programs failed since the last call; [`LogWriter::truncate`] lets them go.
     pub(crate) fn take_failed(&mut self) -> Vec<EblockId> {
         std::mem::take(&mut self.failed)

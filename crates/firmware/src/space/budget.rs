@@ -184,6 +184,31 @@ impl Budget<'_> {
         self.usable_bytes().saturating_sub(self.held_bytes())
     }
 
+    /// Bytes of log that a drive at rest leaves alone: what a checkpoint may write. So checkpoints at rest at most double what
+    /// the log wrote, and the log takes at most as much as the own pages.
+    pub(crate) fn log_at_rest(&self) -> u64 {
+        self.own_bytes().max(self.least_at_rest())
+    }
+
+    /// Bytes of erased space that keep their place in the image file at rest, in whole EBLOCKs: they are written over faster than
+    /// new space is taken. A thirty-second of what is held, beside a sixteenth of garbage (`cleaner/tidy.rs`), leaves an image
+    /// at rest below a tenth beyond what it holds.
+    pub(crate) fn erased_at_rest(&self) -> u64 {
+        let eblock = u64::from(self.geometry().eblock_bytes());
+        self.held_bytes() / 32 / eblock * eblock
+    }
+
+    /// Bytes that a drive at rest does nothing for: about the log that a checkpoint itself writes.
+    pub(crate) fn least_at_rest(&self) -> u64 {
+        LOG_PAGES_MIN * u64::from(self.options.log_copies) * u64::from(self.geometry().wblock_bytes())
+    }
+
+    /// Whether the EBLOCK that the log is in has more log than a drive at rest leaves alone, and the log may take another.
+    pub(crate) fn log_moves_on(&self) -> bool {
+        let here = u64::from(self.log.wblock) * u64::from(self.geometry().wblock_bytes());
+        here > self.log_at_rest() && self.eblocks.free_eblocks() > self.reserve_eblocks() + 1
+    }
+
     /// Why `needed_bytes` of pages do not fit.
     pub(crate) fn out_of_space(&self, needed_bytes: u64) -> CommandError {
         let eblocks = u64::from(self.eblocks.free_eblocks()).saturating_sub(self.reserve_eblocks().into());

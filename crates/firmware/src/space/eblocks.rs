@@ -58,6 +58,8 @@ pub(crate) struct Eblocks {
     unwritten: Unwritten,
     free: FreeEblocks,
     limbo: VecDeque<Released>,
+    /// EBLOCKs in use of which the file space behind their end was given back. They take space again only as they are filled.
+    given_back: BTreeSet<EblockId>,
     lanes: Lanes,
     /// Records of EBLOCKs that changed since the last log group. The next group takes them.
     changes: Vec<Record>,
@@ -89,6 +91,7 @@ impl Eblocks {
             unwritten: Unwritten::default(),
             free: FreeEblocks::default(),
             limbo: VecDeque::new(),
+            given_back: BTreeSet::new(),
             lanes: Lanes::new(g),
             changes: Vec::new(),
             clock: 0,
@@ -342,6 +345,36 @@ impl Eblocks {
         self.free.keeps_too_much(self.summary.len(), most)
     }
 
+    /// One step of giving back file space at rest, until at most `kept_bytes` of erased space keep it: of erased EBLOCKs, then
+    /// behind what open EBLOCKs hold, and last behind `log`, where the log may go on. Returns whether there was something to
+    /// give back.
+    pub(crate) fn discard_at_rest(
+        &mut self,
+        medium: &Medium,
+        kept_bytes: u64,
+        log: impl Iterator<Item = (EblockId, u32)>,
+    ) -> Result<bool, FirmwareError> {
+        let g = self.geometry;
+        let left = |end: u32| u64::from(g.wblocks_per_eblock() - end) * u64::from(g.wblock_bytes());
+        let open = self.open.values().map(|o| (o.eblock, o.position));
+        let ends: Vec<_> = open.chain(log).filter(|(e, _)| !self.given_back.contains(e)).collect();
+        let mut at_ends: u64 = ends.iter().map(|&(_, end)| left(end)).sum();
+        let most = kept_bytes.saturating_sub(at_ends) / u64::from(g.eblock_bytes());
+        let surplus = self.free.surplus(self.summary.len(), u32::try_from(most).unwrap_or(u32::MAX));
+        (0..surplus).try_for_each(|_| self.discard_one(medium))?;
+        let mut gave = surplus > 0;
+        for (e, end) in ends {
+            if at_ends <= kept_bytes {
+                break;
+            }
+            medium.discard_behind(e, end)?;
+            self.given_back.insert(e);
+            at_ends -= left(end);
+            gave = true;
+        }
+        Ok(gave)
+    }
+
     /// Gives back the file space of all EBLOCKs that hold nothing. Called when nothing more will be written.
     pub(crate) fn discard_all(&mut self, medium: &Medium) -> Result<(), FirmwareError> {
         while !self.free.has_no_recycled() {
@@ -384,6 +417,7 @@ impl Eblocks {
             let e = EblockId::new(found.1);
             let erased = medium.erase(e);
             self.free.take(found, &fresh);
+            self.given_back.remove(&e);
             match erased {
                 Ok(generation) => {
                     let d = self.summary.edit(e);

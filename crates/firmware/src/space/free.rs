@@ -5,6 +5,7 @@
 //!
 //!   released ─► recycled, and written over next: the file system has nothing to do
 //!                 └─ more than a quarter of the EBLOCKs in use, and 4 ─► discarded, a few at a time
+//!   at rest ─► a thirty-second of what is held stays recycled; the others are discarded, a few at a time
 //!   closed ─► all are discarded
 //! ```
 //!

@@ -106,7 +106,12 @@ impl<'a> Upkeep<'a> {
     /// Whether no batch came since this was asked last.
     pub(super) fn is_idle(self) -> bool {
         let commit = self.state().staged_commit();
-        self.lock().is_idle(commit)
+        self.lock().is_idle(commit, self.rest_steps())
+    }
+
+    /// Idle steps after which the drive is at rest. A modelled device never is: what experiments measure does not depend on pauses.
+    pub(super) fn rest_steps(self) -> Option<u32> {
+        self.medium().model().map_or(self.env().options().rest_steps, |_| None)
     }
 
     /// Whether EBLOCKs are to be emptied.

@@ -74,6 +74,38 @@ impl Upkeep<'_> {
         }
         let proved = self.committer().prove_newest()?;
         let discards = self.state().eblocks().keeps_too_much(env.options().erased_kept);
-        Ok(if reclaimed || proved || discards { Progress::Done } else { Progress::Idle })
+        if reclaimed || proved || discards {
+            return Ok(Progress::Done);
+        }
+        let at_rest = self.lock().found_nothing();
+        if at_rest && (self.checkpoint_at_rest()? || self.committer().discard_at_rest()?) {
+            return Ok(Progress::More);
+        }
+        Ok(Progress::Idle)
+    }
+
+    /// Writes a checkpoint when the log takes more than a drive at rest leaves alone, at most once after a batch. It answers
+    /// whether there is less log now.
+    fn checkpoint_at_rest(self) -> Result<bool, FirmwareError> {
+        let (long, moves_on) = {
+            let state = self.state();
+            let budget = state.budget(self.env(), self.pages());
+            (budget.log.bytes > budget.log_at_rest(), budget.log_moves_on())
+        };
+        if !(long || moves_on) || !self.lock().begins_checkpoint_at_rest() {
+            return Ok(false);
+        }
+        self.move_log_on()?;
+        self.checkpoint_fits()
+    }
+
+    /// Has the log go on in another EBLOCK if much of this one is log, so that the next checkpoint needs nothing of it: before one
+    /// at rest, or the last. It comes to nothing if there is no room.
+    pub(crate) fn move_log_on(self) -> Result<(), FirmwareError> {
+        let moves_on = self.state().budget(self.env(), self.pages()).log_moves_on();
+        if moves_on && self.rest_steps().is_some() {
+            or_full(self.committer().move_log_on().map(|()| true))?;
+        }
+        Ok(())
     }
 }

@@ -62,6 +62,7 @@ impl Shape {
                 checkpoint_log_bytes: 512 << 10,
                 log_copies: 1,
                 erased_kept: 4,
+                rest_steps: Some(0),
                 spare_eblocks: Some(4),
                 ..DriveOptions::default()
             },

@@ -13,7 +13,7 @@ use crate::FaultSet;
 use crate::coverage::Names;
 use crate::failure::Wrong;
 use crate::random::Random;
-use crate::scenario::tag_cache_bytes;
+use crate::scenario::{rest_steps, tag_cache_bytes};
 use crate::simulated::{self, Simulated};
 use crate::step::Cut;
 
@@ -206,6 +206,7 @@ impl Simulated for KvScenario {
             view_commits_max: u64::MAX,
             queue_depth_max: 64,
             erased_kept: r.below(6) as u32,
+            rest_steps: rest_steps(seed),
             in_flight_max: r.skewed(1, 8) as u32,
             sessions_max: 4,
             inline_bytes_max: *r.pick(&[0, 2048, 16_383]).expect("there are some"),

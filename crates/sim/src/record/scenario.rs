@@ -33,6 +33,7 @@ words_of_options!(DriveOptions {
     view_commits_max,
     queue_depth_max,
     erased_kept,
+    rest_steps,
     in_flight_max,
     sessions_max,
     inline_bytes_max,
