@@ -20,7 +20,7 @@ use lode_base::epochs::Epochs;
 use lode_base::{CELL_BYTES, EblockId, Geometry};
 use lode_flash::{Generation, Medium};
 
-use super::free::FreeEblocks;
+use super::free::{DISCARDED_PER_STEP, FreeEblocks};
 use super::lanes::Lanes;
 use super::metadata;
 use super::plan::{Job, Provision};
@@ -346,8 +346,8 @@ impl Eblocks {
     }
 
     /// One step of giving back file space at rest, until at most `kept_bytes` of erased space keep it: of erased EBLOCKs, then
-    /// behind what open EBLOCKs hold, and last behind `log`, where the log may go on. Returns whether there was something to
-    /// give back.
+    /// at the ends of used ones, which no page fitted, then behind what open EBLOCKs hold, and last behind `log`, where the log
+    /// may go on. Returns whether there was something to give back.
     pub(crate) fn discard_at_rest(
         &mut self,
         medium: &Medium,
@@ -356,14 +356,19 @@ impl Eblocks {
     ) -> Result<bool, FirmwareError> {
         let g = self.geometry;
         let left = |end: u32| u64::from(g.wblocks_per_eblock() - end) * u64::from(g.wblock_bytes());
+        let closed = |d: &Descriptor| matches!(d.state, State::Used { .. }) && d.metadata > 0;
+        let used = self.summary.all().filter(|(_, d)| closed(d)).map(|(e, d)| (e, d.data_end + d.metadata));
+        // What was ended early has its end elsewhere.
+        let used = used.filter(|&(e, end)| medium.next_wblock(e) <= end);
         let open = self.open.values().map(|o| (o.eblock, o.position));
-        let ends: Vec<_> = open.chain(log).filter(|(e, _)| !self.given_back.contains(e)).collect();
+        let is_kept = |&(e, end): &(EblockId, u32)| left(end) > 0 && !self.given_back.contains(&e);
+        let ends: Vec<_> = used.chain(open).chain(log).filter(is_kept).collect();
         let mut at_ends: u64 = ends.iter().map(|&(_, end)| left(end)).sum();
         let most = kept_bytes.saturating_sub(at_ends) / u64::from(g.eblock_bytes());
         let surplus = self.free.surplus(self.summary.len(), u32::try_from(most).unwrap_or(u32::MAX));
         (0..surplus).try_for_each(|_| self.discard_one(medium))?;
         let mut gave = surplus > 0;
-        for (e, end) in ends {
+        for (e, end) in ends.into_iter().take(DISCARDED_PER_STEP) {
             if at_ends <= kept_bytes {
                 break;
             }

@@ -23,7 +23,7 @@ const WEAR_SPREAD: u32 = 64;
 /// for GC.
 const KEPT_BESIDES: usize = 4;
 /// EBLOCKs whose space is given back in one step: it takes the file system a while.
-const DISCARDED_PER_STEP: usize = 8;
+pub(super) const DISCARDED_PER_STEP: usize = 8;
 
 /// An EBLOCK that may be opened: its erasures, and its number.
 pub(super) type Free = (u32, u32);
