@@ -32,6 +32,6 @@ pub mod timing;
 
 pub use error::FlashError;
 pub use faults::{FaultKind, Faults, Hit, Power};
-pub use medium::{Medium, READ_RETRIES, WblockState};
+pub use medium::{FirstGroup, Medium, READ_RETRIES, WblockState};
 pub use record::CHECKPOINT_RECORD_BYTES_MAX;
 pub use tag::Generation;

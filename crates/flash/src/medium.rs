@@ -34,6 +34,15 @@ pub use read::READ_RETRIES;
 
 use crate::{FlashError, Generation, copies, image};
 
+/// What becomes of the megabyte in which the space that [`Medium::discard_behind`] frees begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstGroup {
+    /// Its part behind the end is freed.
+    GoesToo,
+    /// It keeps its space: what is programmed there next has some, even if the file system has none left by then.
+    Stays,
+}
+
 /// A medium: EBLOCKs of WBLOCKs of RBLOCKs, and their tags.
 pub struct Medium {
     backing: Box<dyn Backing>,
@@ -361,12 +370,17 @@ impl Medium {
         discarded
     }
 
+    /// Bytes that the file system has left for the image; `None` where nobody knows.
+    pub fn space_left(&self) -> Option<u64> {
+        self.backing.space_left()
+    }
+
     /// Frees the space behind WBLOCK `end` of an EBLOCK in the file system, approximately, if that is possible.
     /// Nothing was programmed there since the EBLOCK was erased. It stays erased, and can be programmed further.
     ///
     /// # Errors
     /// When the file system refuses, other than for not knowing how.
-    pub fn discard_behind(&self, e: EblockId, end: u32) -> Result<(), FlashError> {
+    pub fn discard_behind(&self, e: EblockId, end: u32, first: FirstGroup) -> Result<(), FlashError> {
         self.check_poison()?;
         assert!(self.next_wblock(e) <= end, "{e:?} was programmed behind WBLOCK {end}");
         // A simulated medium has no file system, and its faults do not know parts of EBLOCKs.
@@ -376,6 +390,10 @@ impl Medium {
         let (from, to) =
             (self.wblock_byte(e, end), self.wblock_byte(e, 0) + u64::from(self.geometry.eblock_bytes()));
         // Tags are freed only together with their whole group: of the first group, pages of data alone.
+        let from = match first {
+            FirstGroup::GoesToo => from,
+            FirstGroup::Stays => from.next_multiple_of(GROUP_DATA_BYTES).min(to),
+        };
         self.punch_range(from, to - from)
     }
 
@@ -508,6 +526,9 @@ mod tests {
         }
         fn len(&self) -> u64 {
             self.0.len()
+        }
+        fn space_left(&self) -> Option<u64> {
+            self.0.space_left()
         }
     }
 

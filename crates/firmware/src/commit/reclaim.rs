@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use lode_flash::FirstGroup;
+
 use super::committer::Committer;
 use crate::FirmwareError;
 
@@ -18,6 +20,10 @@ const RESTS_FOR_READS: u32 = 1_000;
 
 /// Length of a rest.
 const REST: Duration = Duration::from_micros(50);
+
+/// Space that the log finds in the file system before it moves on, in EBLOCKs: it takes one, a spare and the own pages may each begin
+/// one, and others write files, too.
+const EBLOCKS_LEFT: u64 = 4;
 
 impl Committer<'_> {
     /// Frees EBLOCKs that nobody needs and nobody reads. Answers whether any is free, or waits, that was not before.
@@ -105,8 +111,17 @@ impl Committer<'_> {
         state.eblocks.discard_at_rest(medium, kept, ahead.map(|c| (c.eblock, c.wblock)))
     }
 
-    /// Has the log go on in another EBLOCK, so that the next checkpoint needs nothing of this one.
+    /// Has the log go on in another EBLOCK, so that the next checkpoint needs nothing of this one. Only if the file system has space
+    /// for that and for the checkpoint: this EBLOCK may have some left, and a log without space ends.
     pub(crate) fn move_log_on(self) -> Result<(), FirmwareError> {
+        let needed_bytes = {
+            let state = self.state();
+            let own_bytes = state.budget(self.env(), self.pages()).own_bytes();
+            own_bytes + EBLOCKS_LEFT * u64::from(self.env().geometry().eblock_bytes())
+        };
+        if self.medium().space_left().is_some_and(|left| left < needed_bytes) {
+            return Ok(());
+        }
         self.flush()?;
         self.commits.log.lock().leave_eblock(self.medium());
         self.log_nothing(self.state())
@@ -120,6 +135,6 @@ impl Committer<'_> {
         // A candidate whose program failed has ended.
         let candidates = log.position().candidates;
         let mut ahead = candidates.iter().filter(|c| medium.next_wblock(c.eblock) <= c.wblock);
-        ahead.try_for_each(|c| Ok(medium.discard_behind(c.eblock, c.wblock)?))
+        ahead.try_for_each(|c| Ok(medium.discard_behind(c.eblock, c.wblock, FirstGroup::Stays)?))
     }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lode_base::epochs::Epochs;
 use lode_base::{CELL_BYTES, EblockId, Geometry};
-use lode_flash::{Generation, Medium};
+use lode_flash::{FirstGroup, Generation, Medium};
 
 use super::free::{DISCARDED_PER_STEP, FreeEblocks};
 use super::lanes::Lanes;
@@ -372,7 +372,7 @@ impl Eblocks {
             if at_ends <= kept_bytes {
                 break;
             }
-            medium.discard_behind(e, end)?;
+            medium.discard_behind(e, end, FirstGroup::GoesToo)?;
             self.given_back.insert(e);
             at_ends -= left(end);
             gave = true;
@@ -385,7 +385,8 @@ impl Eblocks {
         while !self.free.has_no_recycled() {
             self.discard_one(medium)?;
         }
-        self.open.values().try_for_each(|o| Ok(medium.discard_behind(o.eblock, o.position)?))
+        let stays = FirstGroup::Stays;
+        self.open.values().try_for_each(|o| Ok(medium.discard_behind(o.eblock, o.position, stays)?))
     }
 
     /// Whether the first EBLOCK in limbo waits until its log page is proven; `proven` is the last proven page.

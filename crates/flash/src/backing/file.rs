@@ -169,6 +169,10 @@ impl Backing for FileBacking {
         }
     }
 
+    fn space_left(&self) -> Option<u64> {
+        self.file.space_left()
+    }
+
     fn forget_group(&self, group: u64) {
         let (word, bit) = self.prepared(group);
         word.fetch_and(!bit, Ordering::AcqRel);

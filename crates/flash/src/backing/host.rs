@@ -26,6 +26,10 @@ pub(crate) trait HostFile: Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Zeroes bytes and frees their space; `Unsupported` if the file system cannot.
     fn punch(&self, at: u64, len: u64) -> io::Result<()>;
+    /// Bytes that the file system has left; `None` where nobody knows.
+    fn space_left(&self) -> Option<u64> {
+        None
+    }
     /// Its length.
     fn len(&self) -> io::Result<u64>;
     /// Locks it against other openers; false when one has it. The lock ends with the file.
@@ -78,6 +82,12 @@ impl HostFile for File {
     #[cfg(not(target_os = "linux"))]
     fn punch(&self, _: u64, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn space_left(&self) -> Option<u64> {
+        let of = rustix::fs::fstatvfs(self).ok()?;
+        Some(of.f_bavail.saturating_mul(of.f_frsize))
     }
 
     fn len(&self) -> io::Result<u64> {

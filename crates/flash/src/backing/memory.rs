@@ -48,6 +48,10 @@ impl Backing for MemoryBacking {
         Ok(())
     }
 
+    fn space_left(&self) -> Option<u64> {
+        None
+    }
+
     fn forget_group(&self, _: u64) {}
 
     fn sync(&self) -> Result<(), FlashError> {

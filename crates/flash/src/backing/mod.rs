@@ -48,6 +48,9 @@ pub(crate) trait Backing: Send + Sync {
     /// Marks a group whose space was freed: it must be prepared again before its next write.
     fn forget_group(&self, group: u64);
 
+    /// Bytes that the file system has left; `None` where nobody knows.
+    fn space_left(&self) -> Option<u64>;
+
     /// Makes all writes durable.
     fn sync(&self) -> Result<(), FlashError>;
 
