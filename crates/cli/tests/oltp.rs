@@ -53,25 +53,20 @@ fn a_drive_that_is_named_keeps_its_own_tables_only() {
     fail(["bench", "oltp", "--quick", "--workload", "statements", "--drive", &drive], 1, &["small_rows"]);
 }
 
+/// What a quick run tells that has these arguments, too, on a drive that is filled so many percent.
+fn quick_ch<const N: usize>(dir: &str, fill: &str, others: [&str; N]) -> String {
+    let args = ["bench", "ch", "--quick", "--json", "--terminals", "2", "--capacity", "256MiB"];
+    let out = common::lode().args(args).args(["--dir", dir, "--fill", fill]).args(others).output().unwrap();
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && stderr.is_empty(), "{}: {stderr}", out.status);
+    String::from_utf8(out.stdout).unwrap()
+}
+
 #[test]
 fn ch_asks_queries_beside_transactions() {
     let dir = Dir::new();
     let of = dir.path().to_str().unwrap();
-    let args = [
-        "bench",
-        "ch",
-        "--quick",
-        "--json",
-        "--dir",
-        of,
-        "--terminals",
-        "2",
-        "--capacity",
-        "256MiB",
-        "--fill",
-        "20",
-    ];
-    let rows = rows(&succeed(args));
+    let rows = rows(&quick_ch(of, "20", []));
     let names: Vec<&str> = rows.iter().map(|r| r["row"].as_str().unwrap()).collect();
     assert_eq!(names, ["peak", "queries alone", "transactions", "transactions and queries", "total"]);
     let total = &rows[4];
@@ -89,26 +84,7 @@ fn ch_on_a_modelled_device_tells_the_same_digits_in_every_run() {
         .replace("eblock_bytes = 8388608 ", "eblock_bytes = 1048576 ")
         .replace("eblock_count = 1024 ", "eblock_count = 256 ");
     std::fs::write(&profile, text).unwrap();
-    let run = |seed: &str| {
-        succeed([
-            "bench",
-            "ch",
-            "--quick",
-            "--json",
-            "--dir",
-            of,
-            "--terminals",
-            "2",
-            "--capacity",
-            "256MiB",
-            "--fill",
-            "30",
-            "--seed",
-            seed,
-            "--profile",
-            &profile,
-        ])
-    };
+    let run = |seed| quick_ch(of, "30", ["--seed", seed, "--profile", &profile]);
     let text = run("1");
     assert_eq!(text, run("1"), "the same seed gives the same digits");
     let rows = rows(&text);

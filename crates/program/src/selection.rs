@@ -22,6 +22,16 @@ impl RowMask {
         Self { words, rows, count }
     }
 
+    /// A mask of `rows` rows, of which these are selected.
+    ///
+    /// # Panics
+    /// When the mask has no such row.
+    pub fn of_rows(selected: impl Iterator<Item = usize>, rows: usize) -> Self {
+        let mut words = vec![0u64; rows.div_ceil(64)];
+        selected.for_each(|row| words[row / 64] |= 1 << (row % 64));
+        Self::new(words, rows)
+    }
+
     /// Rows, selected or not.
     pub fn rows(&self) -> usize {
         self.rows

@@ -21,13 +21,13 @@ use lode_base::{Part, VirtualDuration, VirtualTime};
 use lode_engine::{Agent, Database, HostClock, ModelledTime, Progress};
 use lode_workload::harness::RunError;
 use lode_workload::measure::{Latencies, Percentiles};
-use lode_workload::sql::ch::QUERIES;
-use lode_workload::sql::tpcc::{CONDITIONS, SqlTpcc, violations};
-use lode_workload::sql::{SqlDatabase, Style};
-use lode_workload::store::{Intent, StoreError, StoreResult};
+use lode_workload::sql::Style;
+use lode_workload::sql::ch::{Asked, Clock, QUERIES, analyse};
+use lode_workload::sql::tpcc::SqlTpcc;
+use lode_workload::store::{StoreError, StoreResult};
 use lode_workload::tpcc::input::Inputs;
 use lode_workload::tpcc::store::TpccStore;
-use lode_workload::tpcc::{Sizes, Violations, execute};
+use lode_workload::tpcc::{Sizes, execute};
 use serde::Serialize;
 
 use super::LodeSql;
@@ -39,9 +39,6 @@ pub const DATE: i64 = 1_767_225_600_000_000;
 const REST: VirtualDuration = VirtualDuration::from_ns(20_000_000);
 /// The lag of the device: longer than a turn of any agent. A merge of large pages takes the slowest cores some 0.4 s.
 pub const LAG: VirtualDuration = VirtualDuration::from_ns(1_000_000_000);
-/// The number of conditions that are checked beside the queries: conditions 1 to 4.
-const CHECKED: usize = 4;
-
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -74,23 +71,6 @@ pub struct Transactions {
     pub parts_us: Vec<(&'static str, f64)>,
     /// Of the link's part, waits for the begin of other agents' commands: the error of the order.
     pub behind_us: f64,
-}
-
-/// What the analyst did in a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Asked {
-    /// The modelled time of all queries with their conditions, in seconds.
-    pub seconds: f64,
-    /// Queries that were answered.
-    pub queries: u64,
-    /// Queries in a modelled hour.
-    pub queries_an_hour: f64,
-    /// The sum of the modelled times of each query's answers without conditions, in milliseconds, and their number.
-    pub query_ms: Vec<(f64, u64)>,
-    /// Violations of conditions 1 to 4 in the snapshots of queries.
-    pub violations: u64,
-    /// The first violations.
-    pub told: Vec<String>,
 }
 
 /// What the worker did in a run.
@@ -215,6 +195,21 @@ impl End<'_> {
     }
 }
 
+/// The clock of the agent whose turn it is.
+struct Modelled<'a>(&'a HostClock);
+
+impl Clock for Modelled<'_> {
+    type Moment = VirtualTime;
+
+    fn now(&self) -> VirtualTime {
+        self.0.now()
+    }
+
+    fn seconds_since(&self, moment: VirtualTime) -> f64 {
+        self.0.now().since(moment).as_secs_f64()
+    }
+}
+
 /// A transaction of a terminal.
 struct Done {
     begun: VirtualTime,
@@ -293,29 +288,12 @@ impl Bench<'_> {
         let place = Arc::new(place);
         let database = self.sql.with_place(place.clone());
         place.begin();
-        let mut connection = database.connect()?;
-        let mut asked = Asked { query_ms: vec![(0.0, 0); QUERIES.len()], ..Asked::default() };
-        let mut found = Violations::default();
-        let begun = self.host.now();
-        for turn in 0.. {
-            let (now, at) = (self.host.now(), turn % QUERIES.len());
-            if end.is_over(now) || turn >= QUERIES.len() && now >= until {
-                break;
-            }
-            connection.begin(Intent::Read)?;
-            let asking = self.host.now();
-            connection.execute_text(QUERIES[at].sql)?.rows()?;
-            asked.query_ms[at].0 += self.host.now().since(asking).as_secs_f64() * 1e3;
-            asked.query_ms[at].1 += 1;
-            violations(&mut *connection, &CONDITIONS[turn % CHECKED], &self.plan.sizes, &mut found)?;
-            connection.commit()?;
-            asked.queries += 1;
-        }
-        let ended = self.host.now();
-        end.set(ended);
-        asked.seconds = ended.since(begun).as_secs_f64();
-        asked.queries_an_hour = asked.queries as f64 * 3600.0 / asked.seconds.max(1e-12);
-        (asked.violations, asked.told) = (found.count, found.told);
+        let is_over = |answered: usize| {
+            let now = self.host.now();
+            end.is_over(now) || answered >= QUERIES.len() && now >= until
+        };
+        let asked = analyse(&database, &self.plan.sizes, &Modelled(&self.host), is_over)?;
+        end.set(self.host.now());
         Ok(asked)
     }
 }

@@ -94,9 +94,7 @@ impl Snapshot {
         }
         let page = self::columns(self, lpid, columns)?;
         let hidden = self.with_hidden(lpid, |slots| {
-            let mut words = vec![0u64; page.rows.div_ceil(64)];
-            slots.iter().for_each(|&slot| words[slot as usize / 64] |= 1 << (slot % 64));
-            RowMask::new(words, page.rows)
+            RowMask::of_rows(slots.iter().map(|&slot| slot as usize), page.rows)
         })?;
         Ok((page, hidden))
     }

@@ -7,10 +7,12 @@
 
 use std::time::Duration;
 
-use lode_flash::FirstGroup;
+use lode_base::EblockId;
+use lode_flash::{FirstGroup, Medium};
 
 use super::committer::Committer;
 use crate::FirmwareError;
+use crate::log::LogWriter;
 
 /// Turns that are given to reads under way, so that they end: most end within a few.
 const TURNS_FOR_READS: u32 = 2_000;
@@ -106,9 +108,7 @@ impl Committer<'_> {
         let log = self.commits.log.lock();
         let mut state = self.state();
         let kept = state.budget(self.env(), self.pages()).erased_at_rest();
-        let candidates = log.position().candidates;
-        let ahead = candidates.iter().filter(|c| medium.next_wblock(c.eblock) <= c.wblock);
-        state.eblocks.discard_at_rest(medium, kept, ahead.map(|c| (c.eblock, c.wblock)))
+        state.eblocks.discard_at_rest(medium, kept, log_ahead(&log, medium))
     }
 
     /// Has the log go on in another EBLOCK, so that the next checkpoint needs nothing of this one. Only if the file system has space
@@ -132,9 +132,13 @@ impl Committer<'_> {
         let medium = self.medium();
         let log = self.commits.log.lock();
         self.state().eblocks.discard_all(medium)?;
-        // A candidate whose program failed has ended.
-        let candidates = log.position().candidates;
-        let mut ahead = candidates.iter().filter(|c| medium.next_wblock(c.eblock) <= c.wblock);
-        ahead.try_for_each(|c| Ok(medium.discard_behind(c.eblock, c.wblock, FirstGroup::Stays)?))
+        let mut ahead = log_ahead(&log, medium);
+        ahead.try_for_each(|(e, end)| Ok(medium.discard_behind(e, end, FirstGroup::Stays)?))
     }
+}
+
+/// The EBLOCKs that the log may go on in, and the WBLOCK of each from which on. A candidate whose program failed has ended.
+fn log_ahead(log: &LogWriter, medium: &Medium) -> impl Iterator<Item = (EblockId, u32)> {
+    let candidates = log.position().candidates.into_iter();
+    candidates.filter(|c| medium.next_wblock(c.eblock) <= c.wblock).map(|c| (c.eblock, c.wblock))
 }

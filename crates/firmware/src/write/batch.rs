@@ -146,9 +146,12 @@ impl Writer<'_> {
 
     /// Whether a batch leaves the room that it is to leave.
     fn check_left(self, state: &CommitState, batch: &Batch) -> Result<(), CommandError> {
+        if batch.leave_bytes == 0 {
+            return Ok(());
+        }
         let needed_bytes = batch.leave_bytes.saturating_add(pages_bytes(batch) as u64);
         let budget = state.budget(self.env(), self.pages());
-        match batch.leave_bytes > 0 && budget.free_bytes() < needed_bytes {
+        match budget.free_bytes() < needed_bytes {
             true => Err(budget.out_of_space(needed_bytes)),
             false => Ok(()),
         }

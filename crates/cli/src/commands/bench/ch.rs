@@ -214,20 +214,37 @@ fn bench(args: &Args, opened: &Embedded, sql: &LodeSql) -> CliResult {
     let with = beside(3, Some(rate), Some(&queries))?;
     let asked = with.analyst.clone().unwrap_or_default();
     rows.tell("transactions and queries", Some(&with), Some(&asked))?;
-    for asked in [&alone, &asked] {
+    check(sql, &sizes, [&alone, &asked])?;
+    opened.run(|_| Ok::<(), RunError>(drop_tables(sql, args.fill.is_some())?))?;
+    total(args, rows, rate, &alone, &without, &with, &asked)
+}
+
+/// Tells violations of TPC-C's conditions: in the snapshots of queries, or now.
+fn check<'a>(sql: &LodeSql, sizes: &Sizes, asked: impl IntoIterator<Item = &'a Asked>) -> CliResult {
+    for asked in asked {
         if asked.violations > 0 {
             return Err(inconsistent(&asked.told, asked.violations));
         }
     }
-    let found = {
-        let mut connection = sql.connect().map_err(failed)?;
-        sql_tpcc::check(&mut *connection, &sizes).map_err(failed)?
-    };
+    let found = sql.connect().and_then(|mut connection| sql_tpcc::check(&mut *connection, sizes));
+    let found = found.map_err(failed)?;
     if found.count > 0 {
         return Err(inconsistent(&found.told, found.count));
     }
-    opened.run(|_| Ok::<(), RunError>(drop_tables(sql, args.fill.is_some())?))?;
-    total(args, rows, rate, &alone, &without, &with, &asked)
+    Ok(())
+}
+
+/// The mean time of each query, with so many decimals.
+fn query_times(alone: &Asked, beside: &Asked, decimals: usize) -> String {
+    let mut times = TextTable::new(&["query", ">alone ms", ">beside ms"]);
+    for (query, (alone, beside)) in QUERIES.iter().zip(alone.query_ms.iter().zip(&beside.query_ms)) {
+        let mean = |(ms, n): &(f64, u64)| match n {
+            0 => "-".into(),
+            n => format!("{:.decimals$}", ms / *n as f64),
+        };
+        times.row([format!("Q{}", query.number), mean(alone), mean(beside)]);
+    }
+    times.render()
 }
 
 fn total(
@@ -251,17 +268,12 @@ fn total(
         });
         return println_quietly(&row.to_string());
     }
-    let mut times = TextTable::new(&["query", ">alone ms", ">beside ms"]);
-    for (query, (alone, beside)) in QUERIES.iter().zip(alone.query_ms.iter().zip(&asked.query_ms)) {
-        let mean = |(ms, n): &(f64, u64)| if *n == 0 { "-".into() } else { format!("{:.1}", ms / *n as f64) };
-        times.row([format!("Q{}", query.number), mean(alone), mean(beside)]);
-    }
     println_quietly(&format!(
         "{}{}{rate:.1} transactions arrived in a second on average, {:.0} % of that rate was served beside queries; p99 with \
          queries {p99_ratio:.2} times that without; queries an hour {queries_ratio:.2} times those alone.\nAll consistency conditions hold, in the snapshots of \
          queries too.",
         rows.table.render(),
-        times.render(),
+        query_times(alone, asked, 1),
         rate_kept * 100.0,
     ))
 }

@@ -133,11 +133,8 @@ impl Overlay {
             let covered = p.chunk.ids.iter().enumerate().filter(|(_, id)| own.contains_key(id));
             let covered: Vec<usize> = covered.map(|(i, _)| i).collect();
             let covers = !covered.is_empty() && !planted::is(Planted::OwnNotOnTop);
-            let hidden = covers.then(|| {
-                let mut words = vec![0u64; p.chunk.ids.len().div_ceil(64)];
-                covered.iter().for_each(|i| words[i / 64] |= 1 << (i % 64));
-                Arc::new(RowMask::new(words, p.chunk.ids.len()))
-            });
+            let hidden =
+                covers.then(|| Arc::new(RowMask::of_rows(covered.iter().copied(), p.chunk.ids.len())));
             parts.push(Part { chunk: p.chunk.clone(), hidden });
         }
         let rows = own.iter().map(|(&id, change)| (id, change.after.as_deref()));

@@ -219,7 +219,5 @@ fn mask_of(numbers: &[u32], rows: usize) -> Option<RowMask> {
     if numbers.is_empty() {
         return None;
     }
-    let mut words = vec![0u64; rows.div_ceil(64)];
-    numbers.iter().for_each(|n| words[*n as usize / 64] |= 1 << (n % 64));
-    Some(RowMask::new(words, rows))
+    Some(RowMask::of_rows(numbers.iter().map(|&n| n as usize), rows))
 }

@@ -15,5 +15,5 @@ mod run;
 mod tables;
 
 pub use queries::{QUERIES, Query};
-pub use run::{Asked, Plan, Report, alone, beside};
+pub use run::{Asked, Clock, Plan, Report, alone, analyse, beside};
 pub use tables::{drop_all, load};

@@ -24,8 +24,8 @@ pub struct Plan {
     pub style: Style,
 }
 
-/// What the analyst measured.
-#[derive(Clone, Debug, Default, Serialize)]
+/// What the analyst measured, in the time of its clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Asked {
     /// The time from the first query on, in seconds.
     pub seconds: f64,
@@ -50,30 +50,70 @@ pub struct Report {
     pub analyst: Option<Asked>,
 }
 
-/// Asks queries, beginning with the first one, until `over` is set. A query that is under way then is still answered, and
-/// counts.
-fn analyse(database: &impl SqlDatabase, sizes: &Sizes, over: &AtomicBool) -> StoreResult<Asked> {
+/// The clock that an analyst's queries are measured by.
+pub trait Clock {
+    /// A moment of it.
+    type Moment: Copy;
+
+    /// The time.
+    fn now(&self) -> Self::Moment;
+
+    /// The seconds that have passed since a moment.
+    fn seconds_since(&self, moment: Self::Moment) -> f64;
+}
+
+/// The time of the machine.
+struct Wall;
+
+impl Clock for Wall {
+    type Moment = Instant;
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn seconds_since(&self, moment: Instant) -> f64 {
+        moment.elapsed().as_secs_f64()
+    }
+}
+
+/// Asks queries, beginning with the first one, until `is_over` of the number of queries that were answered. A query that is under
+/// way then is still answered, and counts.
+///
+/// # Errors
+/// When the database fails.
+pub fn analyse(
+    database: &impl SqlDatabase,
+    sizes: &Sizes,
+    clock: &impl Clock,
+    is_over: impl Fn(usize) -> bool,
+) -> StoreResult<Asked> {
     let mut connection = database.connect()?;
     let mut asked = Asked { query_ms: vec![(0.0, 0); QUERIES.len()], ..Asked::default() };
     let mut found = Violations::default();
-    let begun = Instant::now();
+    let begun = clock.now();
     let mut turn = 0;
-    while !over.load(Ordering::Relaxed) {
+    while !is_over(turn) {
         let at = turn % QUERIES.len();
         connection.begin(Intent::Read)?;
-        let asking = Instant::now();
+        let asking = clock.now();
         connection.execute_text(QUERIES[at].sql)?.rows()?;
-        asked.query_ms[at].0 += asking.elapsed().as_secs_f64() * 1e3;
+        asked.query_ms[at].0 += clock.seconds_since(asking) * 1e3;
         asked.query_ms[at].1 += 1;
         violations(&mut *connection, &CONDITIONS[turn % CHECKED], sizes, &mut found)?;
         connection.commit()?;
         turn += 1;
     }
-    asked.seconds = begun.elapsed().as_secs_f64();
+    asked.seconds = clock.seconds_since(begun);
     asked.queries = turn as u64;
     asked.queries_an_hour = turn as f64 * 3600.0 / asked.seconds.max(1e-9);
     (asked.violations, asked.told) = (found.count, found.told);
     Ok(asked)
+}
+
+/// Asks queries in wall time until `over` is set.
+fn analyse_until(database: &impl SqlDatabase, sizes: &Sizes, over: &AtomicBool) -> StoreResult<Asked> {
+    analyse(database, sizes, &Wall, |_| over.load(Ordering::Relaxed))
 }
 
 /// Asks queries alone for a time.
@@ -89,7 +129,7 @@ pub fn alone(
     let over = AtomicBool::new(false);
     let over = &over;
     std::thread::scope(|s| {
-        let analyst = s.spawn(move || analyse(database, sizes, over));
+        let analyst = s.spawn(move || analyse_until(database, sizes, over));
         let end = Instant::now() + length;
         let mut stopped = false;
         while Instant::now() < end && !analyst.is_finished() && !stopped {
@@ -121,7 +161,7 @@ pub fn beside<D: SqlDatabase>(
     std::thread::scope(|s| {
         let analyst = queries.map(|database| {
             s.spawn(move || {
-                let asked = analyse(database, &plan.tpcc.sizes, over);
+                let asked = analyse_until(database, &plan.tpcc.sizes, over);
                 failed.fetch_or(asked.is_err(), Ordering::Relaxed);
                 asked
             })

@@ -7,14 +7,13 @@ use lode_base::{Profile, VirtualDuration};
 use lode_bench::replay::resized;
 use lode_bench::sql::LodeSql;
 use lode_bench::sql::modelled_ch::{self, DATE, LAG, Plan, Report, Run, Transactions};
-use lode_workload::sql::SqlDatabase;
-use lode_workload::sql::ch::{self, QUERIES};
+use lode_workload::sql::ch::{self, Asked};
 use lode_workload::sql::tpcc::{self as sql_tpcc, Schema};
 use lode_workload::tpcc::Sizes;
 
-use super::{Args, fill};
+use super::{Args, check, fill, query_times};
 use crate::commands::bench::embedded::{failed, run_failed};
-use crate::commands::bench::oltp::{QUICK, inconsistent, tell};
+use crate::commands::bench::oltp::{QUICK, tell};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::script::println_quietly;
@@ -62,16 +61,7 @@ fn bench(args: &Args, database: &Database, sql: &LodeSql) -> CliResult {
     let used = used.map_or(0.0, |i| i.live_bytes as f64 / i.usable_bytes as f64);
     tell("running");
     let report = modelled_ch::run(sql, &plan, &|| interrupt::signal().is_some()).map_err(run_failed)?;
-    for asked in report.runs.iter().filter_map(|run| run.analyst.as_ref()) {
-        if asked.violations > 0 {
-            return Err(inconsistent(&asked.told, asked.violations));
-        }
-    }
-    let found = sql.connect().and_then(|mut connection| sql_tpcc::check(&mut *connection, &plan.sizes));
-    let found = found.map_err(failed)?;
-    if found.count > 0 {
-        return Err(inconsistent(&found.told, found.count));
-    }
+    check(sql, &plan.sizes, report.runs.iter().filter_map(|run| run.analyst.as_ref()))?;
     match args.json {
         true => json(args, &report, used),
         false => println_quietly(&text(args, &report, used)),
@@ -145,16 +135,8 @@ fn runs(report: &Report) -> String {
 }
 
 fn times(report: &Report) -> String {
-    let mut table = TextTable::new(&["query", ">alone ms", ">beside ms"]);
-    let asked: Vec<_> = report.runs.iter().filter_map(|run| run.analyst.as_ref()).collect();
-    for (i, query) in QUERIES.iter().enumerate() {
-        let ms = |of: usize| {
-            let sum = asked.get(of).map(|a| a.query_ms[i]).filter(|(_, n)| *n > 0);
-            sum.map_or("-".into(), |(ms, n)| format!("{:.3}", ms / n as f64))
-        };
-        table.row([format!("Q{}", query.number), ms(0), ms(1)]);
-    }
-    table.render()
+    let asked: Vec<&Asked> = report.runs.iter().filter_map(|run| run.analyst.as_ref()).collect();
+    query_times(asked[0], asked[1], 3)
 }
 
 /// What the time of a transaction was spent on.
