@@ -19,7 +19,7 @@ use crate::tables::{Tables, empty_root, known_extents, read_catalog};
 use crate::trees::{Catalog, Trees};
 use crate::{
     Csn, DatabaseOptions, Durability, EngineError, HostClock, IndexDef, LinkStats, MergeStats, PoolStats,
-    Snapshot, SyncEvery, TableDef, Transaction, Tree, TreeLoad, TreeStats, WriteTxn,
+    SequenceDef, SequenceNumbers, Snapshot, SyncEvery, TableDef, Transaction, Tree, TreeLoad, TreeStats, WriteTxn,
 };
 
 /// An open database. Clones share it.
@@ -86,7 +86,7 @@ impl Database {
         let catalog = Catalog::decode(root, tables)?;
         storage.extents().release_orphans(&listed, known_extents(&catalog))?;
         let trees = Arc::new(Trees::open(storage.clone(), view, catalog, &listed, options.trees())?);
-        let tables = Tables::new(trees.clone(), &options);
+        let tables = Tables::open(trees.clone(), storage.clone(), &options)?;
         tables.recover()?;
         let (merges, rest) = (options.merges, Mutex::default());
         Ok(Self { parts: Arc::new(Parts { storage, trees, tables, merges, rest }) })
@@ -216,13 +216,37 @@ impl Database {
         self.parts.trees.sync()
     }
 
-    /// Writes back every changed page of the trees, so that the next open replays nothing.
+    /// The next numbers of a sequence, up to `count`: fewer at its end, but at least one. No number is given twice, also not after a
+    /// crash. Numbers are not part of transactions. `name` is for the message.
+    ///
+    /// # Errors
+    /// [`EngineError::SequenceEnd`], or when the drive is full or fails.
+    pub fn next_numbers(&self, name: &str, of: &SequenceDef, count: u64) -> Result<SequenceNumbers, EngineError> {
+        self.parts.tables.sequences().next(name, of, count)
+    }
+
+    /// Sets where a sequence stands: its next number is the one after `value`, or without `given` it is `value`.
+    ///
+    /// # Errors
+    /// When the drive is full or fails.
+    pub fn set_number(&self, of: &SequenceDef, value: i64, given: bool) -> Result<(), EngineError> {
+        self.parts.tables.sequences().set(of, value, given)
+    }
+
+    /// The last number of a sequence, and whether it was given: if not, it is the next one.
+    pub fn last_number(&self, of: &SequenceDef) -> (i64, bool) {
+        self.parts.tables.sequences().last(of)
+    }
+
+    /// Writes back every changed page of the trees, so that the next open replays nothing, and takes back numbers that sequences have
+    /// reserved.
     ///
     /// # Errors
     /// When the drive is full or fails.
     pub fn flush(&self) -> Result<(), EngineError> {
         let _span = tracing::debug_span!("flush").entered();
-        self.parts.trees.flush()
+        self.parts.trees.flush()?;
+        self.parts.tables.sequences().settle()
     }
 
     /// What the trees hold in memory, and what they owe the drive.

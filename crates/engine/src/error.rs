@@ -20,6 +20,19 @@ pub enum EngineError {
     /// An index of that name is there already.
     #[error("index \"{0}\" already exists")]
     IndexExists(String),
+    /// A sequence that does not begin again has no further number.
+    #[error(
+        "nextval: reached {} value of sequence \"{name}\" ({limit})",
+        if *is_max { "maximum" } else { "minimum" }
+    )]
+    SequenceEnd {
+        /// The sequence.
+        name: String,
+        /// Whether it ascends, so that the limit is its greatest number.
+        is_max: bool,
+        /// The limit.
+        limit: i64,
+    },
     /// A column is named twice.
     #[error("table \"{table}\": column \"{column}\" is named twice")]
     DuplicateColumn {

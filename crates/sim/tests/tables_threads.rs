@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lode_base::random::mix;
 use lode_engine::{
-    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Snapshot, Table, TableDef,
+    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Fill, Snapshot, Table, TableDef,
     TableOptions, WriteTxn,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
@@ -30,6 +30,7 @@ fn database(round: u64) -> Database {
         ty: ColumnType { data_type, nullable: true },
         max_chars: None,
         declared: data_type.to_string(),
+        fill: Fill::Null,
     };
     let def = TableDef {
         name: TABLE.into(),

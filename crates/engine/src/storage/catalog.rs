@@ -5,7 +5,7 @@
 //!
 //!   a catalog page (little-endian):
 //!    0  magic "LCAT"                        16  bytes of the body              u32
-//!    4  kind: 1 root, 2 table       u8      20  CRC-32C of bytes 0..20 and     u32
+//!    4  kind: 1 root, 2 table,      u8      20  CRC-32C of bytes 0..20 and     u32
 //!    5  version of that kind        u8          the body
 //!    6  0                           u16     24  body: JSON, then zeroes to a multiple of 64
 //!    8  LPID                        u64
@@ -32,7 +32,7 @@ use crate::EngineError;
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
 /// The newest version of any catalog page.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 /// The version of pages that every Lode can read.
 pub(crate) const VERSION_PLAIN: u8 = 1;
 const NEXT_OWNER: &str = "next_table";
@@ -43,6 +43,8 @@ const EXTENTS: &str = "extents";
 pub(crate) enum PageKind {
     Root = 1,
     Table = 2,
+    /// Where sequences stand.
+    Sequences = 3,
 }
 
 /// What the root page says.

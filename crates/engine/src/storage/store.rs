@@ -51,13 +51,17 @@ pub(crate) struct Store {
     commands: AtomicU64,
     bytes_down: AtomicU64,
     bytes_up: AtomicU64,
+    /// The newest commit that was answered, and the newest that is known to be durable.
+    answered: AtomicU64,
+    durable: AtomicU64,
 }
 
 impl Store {
     pub(crate) fn new(device: Arc<dyn Device>, host: Option<Arc<HostClock>>) -> Self {
         let zero = || AtomicU64::new(0);
         let (commands, bytes_down, bytes_up) = (zero(), zero(), zero());
-        Self { device, host, idle: Mutex::default(), commands, bytes_down, bytes_up }
+        let (answered, durable) = (zero(), zero());
+        Self { device, host, idle: Mutex::default(), commands, bytes_down, bytes_up, answered, durable }
     }
 
     /// The host of a modelled device.
@@ -156,8 +160,15 @@ impl Store {
 
     /// Sends a batch. When this returns, the batch is durable, unless it is unforced. A batch that asked for a view gets one.
     pub(crate) fn write(&self, batch: Batch) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+        let forced = !batch.unforced;
         match self.call(Command::Write(batch))?.0 {
-            Reply::Committed { commit, view } => Ok((commit, view)),
+            Reply::Committed { commit, view } => {
+                self.answered.fetch_max(commit.raw(), Ordering::AcqRel);
+                if forced {
+                    self.durable.fetch_max(commit.raw(), Ordering::AcqRel);
+                }
+                Ok((commit, view))
+            }
             _ => Err(EngineError::Protocol { command: "a batch" }),
         }
     }
@@ -230,7 +241,15 @@ impl Store {
 
     /// Makes unforced batches durable.
     pub(crate) fn flush(&self) -> Result<(), EngineError> {
-        self.call(Command::Flush).map(drop)
+        let answered = self.answered.load(Ordering::Acquire);
+        self.call(Command::Flush)?;
+        self.durable.fetch_max(answered, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Whether a commit that was answered is known to be durable.
+    pub(crate) fn is_durable(&self, commit: CommitNo) -> bool {
+        commit.raw() <= self.durable.load(Ordering::Acquire)
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {

@@ -7,7 +7,7 @@
 //! A commit that changes a table writes the table's descriptor in the same batch as its pages. The root changes only when tables
 //! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET
 //! NULL, 4 if it has a delta, 5 if it has `cluster_by` or was rewritten by VACUUM FULL, 6 if a constraint is DEFERRABLE
-//! or `key_index` is not the default.
+//! or `key_index` is not the default, 7 if a column has a DEFAULT, a sequence or a generating expression.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, TableId};
 use lode_command::{ExtentInfo, PageWrite, ReadRequest};
 
+use super::objects::{self, Objects};
 use super::definition::{Constraint, IndexKind, KeyIndex, OnDelete, Rule};
 use super::snapshot::{Tables, TablesState};
 use super::table::{Table, TableDescriptor};
@@ -25,6 +26,9 @@ use crate::storage::view::View;
 use crate::trees::{Above, Catalog, Snapshot};
 
 const SECTION: &str = "tables";
+/// Objects beside tables, and the page of their sequences' states. Only roots that have some have these sections.
+const OBJECTS: &str = "objects";
+const SEQUENCE_PAGE: &str = "sequence_page";
 /// Descriptors read by one command.
 const READ_PAGES: usize = 256;
 /// A Lode that knows neither constraints nor trees of indexes would not keep them.
@@ -33,6 +37,7 @@ const VERSION_ON_DELETE: u8 = 3;
 const VERSION_DELTA: u8 = 4;
 const VERSION_CLUSTERED: u8 = 5;
 const VERSION_KEYS: u8 = 6;
+const VERSION_FILLED: u8 = 7;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -43,6 +48,9 @@ pub(super) struct TableCatalog {
     pub(super) extents: Vec<ExtentId>,
     /// The number of the next table or tree.
     pub(super) next_owner: u32,
+    pub(super) objects: Objects,
+    /// The page of the states of sequences, from the first sequence on.
+    pub(super) sequence_page: Option<Lpid>,
 }
 
 /// The root of a database without tables.
@@ -82,7 +90,13 @@ pub(crate) fn read(view: &View, root: &Root) -> Result<Above, EngineError> {
             }
         }
     }
-    Ok(Above::new(TablesState::new(Arc::new(tables), None)))
+    let objects = objects::from_listed(root.section(OBJECTS)?.unwrap_or_default()).map_err(bad)?;
+    let page: Option<u64> = root.section(SEQUENCE_PAGE)?;
+    let page = page.map(|raw| {
+        let known = Lpid::from_raw(raw).filter(|l| root.extents.contains(&l.extent()));
+        known.ok_or_else(|| bad(format!("page {raw} is outside the catalog")))
+    });
+    Ok(Above::new(TablesState::new(Arc::new(tables), objects, page.transpose()?, None)))
 }
 
 /// Whether a catalog knows an extent: it names the extent, or trees have its owner.
@@ -99,7 +113,9 @@ impl TableCatalog {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let root = snapshot.catalog().root();
         let tables = snapshot.tables_state().tables().clone();
-        Self { tables, extents: root.extents.clone(), next_owner: root.next_owner }
+        let (objects, sequence_page) = snapshot.tables_state().objects();
+        let (objects, extents) = (objects.clone(), root.extents.clone());
+        Self { tables, extents, next_owner: root.next_owner, objects, sequence_page }
     }
 
     /// The table of this name.
@@ -125,21 +141,44 @@ impl TableCatalog {
         allocate: impl FnOnce(OwnerId) -> Result<ExtentId, EngineError>,
     ) -> Result<(), EngineError> {
         self.next_owner = self.next_owner.max(t.id().raw() + 1);
-        t.descriptor = match self.free_page() {
-            Some(lpid) => lpid,
-            None => {
-                let extent = allocate(OwnerId::CATALOG)?;
-                self.extents.push(extent);
-                extent.page(0)
-            }
-        };
+        t.descriptor = self.new_page(allocate)?;
         Ok(())
+    }
+
+    /// Takes these objects. The states of the first sequences get a page.
+    pub(super) fn set_objects(
+        &mut self,
+        objects: Objects,
+        allocate: impl FnOnce(OwnerId) -> Result<ExtentId, EngineError>,
+    ) -> Result<(), EngineError> {
+        let greatest = objects::sequences(&objects).map(|(_, def)| def.id).max();
+        self.objects = objects;
+        if let Some(id) = greatest {
+            self.next_owner = self.next_owner.max(id + 1);
+            if self.sequence_page.is_none() {
+                self.sequence_page = Some(self.new_page(allocate)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn new_page(
+        &mut self,
+        allocate: impl FnOnce(OwnerId) -> Result<ExtentId, EngineError>,
+    ) -> Result<Lpid, EngineError> {
+        if let Some(lpid) = self.free_page() {
+            return Ok(lpid);
+        }
+        let extent = allocate(OwnerId::CATALOG)?;
+        self.extents.push(extent);
+        Ok(extent.page(0))
     }
 
     /// A page of the catalog's extents that no table uses; `None` when another extent is needed.
     fn free_page(&self) -> Option<Lpid> {
         let mut used = descriptors(&self.tables);
         used.insert(root_lpid());
+        used.extend(self.sequence_page);
         let mut pages = self.extents.iter().flat_map(|e| (0..EXTENT_PAGES as u16).map(|p| e.page(p)));
         pages.find(|p| !used.contains(p))
     }
@@ -150,7 +189,19 @@ impl TableCatalog {
         let mut root = snapshot.catalog().root().clone();
         (root.next_owner, root.extents) = (self.next_owner, self.extents.clone());
         root.sections.insert(SECTION.into(), listed.into());
-        snapshot.catalog().with_above(root, Above::new(TablesState::new(self.tables.clone(), None)))
+        let objects = objects::listed(&self.objects);
+        match objects.is_empty() {
+            true => drop(root.sections.remove(OBJECTS)),
+            false => {
+                let section = serde_json::to_value(objects).expect("names and numbers can be written as JSON");
+                root.sections.insert(OBJECTS.into(), section);
+            }
+        }
+        if let Some(page) = self.sequence_page {
+            root.sections.insert(SEQUENCE_PAGE.into(), page.raw().into());
+        }
+        let state = TablesState::new(self.tables.clone(), self.objects.clone(), self.sequence_page, None);
+        snapshot.catalog().with_above(root, Above::new(state))
     }
 
     /// Pages to write and to trim so that the drive's catalog, which a snapshot shows, becomes this one.
@@ -188,6 +239,7 @@ fn version_of(t: &Table) -> u8 {
     let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
+        _ if t.def().columns.iter().any(|c| !c.fill.is_null()) => VERSION_FILLED,
         _ if t.def().has_deferrable() || t.def().options.key_index != KeyIndex::Tree => VERSION_KEYS,
         _ if t.is_rewritten || !t.def().options.cluster_by.is_empty() => VERSION_CLUSTERED,
         _ if t.has_delta() => VERSION_DELTA,

@@ -23,6 +23,46 @@ pub struct ColumnDef {
     pub max_chars: Option<u32>,
     /// The type in SQL, for example `VARCHAR(44)`.
     pub declared: String,
+    /// Where its values come from if a statement gives none. The caller that makes rows does this.
+    #[serde(default, skip_serializing_if = "Fill::is_null")]
+    pub fill: Fill,
+}
+
+/// Where the values of a column come from if a statement gives none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// They are NULL.
+    #[default]
+    Null,
+    /// DEFAULT: an SQL expression.
+    Default(String),
+    /// The next number of the sequence of this number: SERIAL, or DEFAULT nextval(...).
+    Sequence(u32),
+    /// GENERATED ... AS IDENTITY: the next number of a sequence that belongs to the column.
+    Identity {
+        /// The number of the sequence.
+        sequence: u32,
+        /// GENERATED ALWAYS: a statement may give values only if it says OVERRIDING SYSTEM VALUE.
+        always: bool,
+    },
+    /// GENERATED ALWAYS AS (...) STORED: an SQL expression over the other columns of the row.
+    Generated(String),
+}
+
+impl Fill {
+    /// Whether there is none.
+    pub fn is_null(&self) -> bool {
+        *self == Self::Null
+    }
+
+    /// The number of the sequence that it takes values from.
+    pub fn sequence(&self) -> Option<u32> {
+        match self {
+            Self::Sequence(id) | Self::Identity { sequence: id, .. } => Some(*id),
+            Self::Null | Self::Default(_) | Self::Generated(_) => None,
+        }
+    }
 }
 
 /// A table as it was declared.
@@ -472,6 +512,7 @@ mod tests {
             ty: ColumnType { data_type, nullable: true },
             max_chars: None,
             declared: data_type.to_string(),
+            fill: Fill::Null,
         };
         TableDef {
             name: "t".into(),

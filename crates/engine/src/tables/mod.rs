@@ -13,6 +13,7 @@
 //! - `snapshot.rs`: what a snapshot shows of tables; `own/`: what its transaction changed itself
 //! - `scan.rs`, `evaluate.rs`: scans by the drive, and by the host; `read.rs`: single columns; `point.rs`: single rows by their key
 //! - `statistics.rs`, `collect.rs`: what is known of values without reading them
+//! - `objects.rs`, `sequences.rs`: sequences, views, schemas and comments; the numbers of sequences
 //! - `key.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order
 //! - `write/`: transactions
 //! - `check.rs`: the check of a whole database
@@ -29,6 +30,7 @@ mod evaluate;
 mod index;
 mod index_order;
 mod key;
+mod objects;
 mod overlay;
 mod own;
 mod planted;
@@ -36,6 +38,7 @@ mod planted_cuts;
 mod point;
 mod read;
 mod scan;
+mod sequences;
 mod snapshot;
 mod statistics;
 mod table;
@@ -48,6 +51,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lode_base::CommitNo;
 use parking_lot::Mutex;
 
+use crate::storage::Storage;
 use crate::trees::{Alone, Snapshot, Tree, Trees};
 use crate::{DatabaseOptions, EngineError};
 use delta::DueCell;
@@ -55,11 +59,12 @@ use write::{Limits, Merged};
 
 pub(crate) use catalog::{empty_root, known_extents, read as read_catalog};
 pub use definition::{
-    COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef,
+    COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Fill, INDEX_COLUMNS_DEFAULT, IndexDef,
     IndexKind, KeyIndex, Layout, OnDelete, Rule, TableDef, TableOptions,
 };
 pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
+pub use objects::{Object, ObjectKind, SequenceDef, SequenceOwner, ViewDef};
 pub use overlay::{Few, RangeEnd, RowOrder, RowRange, RowsInOrder};
 #[cfg(feature = "planted")]
 pub use planted::{Planted as PlantedInTables, plant as plant_in_tables};
@@ -67,6 +72,8 @@ pub use planted::{Planted as PlantedInTables, plant as plant_in_tables};
 pub use planted_cuts::{Planted as PlantedForCuts, plant as plant_for_cuts};
 pub use read::ReadAhead;
 pub use scan::Scan;
+pub use sequences::SequenceNumbers;
+pub(crate) use sequences::Sequences;
 pub use statistics::TableStatistics;
 pub use table::{RowAddress, Table};
 pub use write::{SavedChanges, TableRewrite, WriteTxn};
@@ -92,6 +99,7 @@ pub struct MergeStats {
 /// The tables of a database.
 pub(crate) struct Tables {
     trees: Arc<Trees>,
+    sequences: Arc<Sequences>,
     limits: Limits,
     merges: AtomicU64,
     merged_bytes: AtomicU64,
@@ -102,11 +110,24 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// The tables above these trees.
-    pub(crate) fn new(trees: Arc<Trees>, options: &DatabaseOptions) -> Self {
+    ///
+    /// # Errors
+    /// When the states of sequences cannot be read.
+    pub(crate) fn open(
+        trees: Arc<Trees>,
+        storage: Arc<Storage>,
+        options: &DatabaseOptions,
+    ) -> Result<Self, EngineError> {
         let DatabaseOptions { key_check_bytes, change_bytes, rows_by_id_max, .. } = *options;
         let limits = Limits { key_check_bytes, change_bytes, rows_by_id_max };
         let (merges, merged_bytes, overtaken, newest_merges) = Default::default();
-        Self { trees, limits, merges, merged_bytes, overtaken, newest_merges }
+        let sequences = Arc::new(Sequences::open(storage, &trees.heads().current())?);
+        Ok(Self { trees, sequences, limits, merges, merged_bytes, overtaken, newest_merges })
+    }
+
+    /// The numbers of sequences.
+    pub(crate) fn sequences(&self) -> &Sequences {
+        &self.sequences
     }
 
     /// Finishes what a crash cut short: makes index entries that are missing, and drops trees of indexes that do not exist. A drive that
@@ -150,7 +171,7 @@ impl Tables {
     }
 
     fn transaction(&self, permit: Option<Alone>, snapshot: Snapshot) -> WriteTxn {
-        WriteTxn::new(self.trees.clone(), self.limits, permit, snapshot)
+        WriteTxn::new(self.trees.clone(), self.sequences.clone(), self.limits, permit, snapshot)
     }
 
     /// Makes one change, in a transaction that has the right to write, and commits it if it did anything.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lode_base::Lpid;
 use lode_command::PageRange;
 
+use super::objects::{self, Object, ObjectKind, Objects};
 use super::own::{OwnChanges, ShownRows};
 use super::table::Table;
 use crate::EngineError;
@@ -18,20 +19,32 @@ pub(super) type Tables = Arc<BTreeMap<String, Arc<Table>>>;
 /// The tables' part of a state, which trees carry.
 pub(super) struct TablesState {
     tables: Tables,
+    objects: Objects,
+    sequence_page: Option<Lpid>,
     /// Within a transaction, its own changes.
     own: Option<OwnChanges>,
     has_deltas: bool,
 }
 
 impl TablesState {
-    pub(super) fn new(tables: Tables, own: Option<OwnChanges>) -> Self {
+    pub(super) fn new(
+        tables: Tables,
+        objects: Objects,
+        sequence_page: Option<Lpid>,
+        own: Option<OwnChanges>,
+    ) -> Self {
         let has_deltas = tables.values().any(|t| t.has_delta());
-        Self { tables, own, has_deltas }
+        Self { tables, objects, sequence_page, own, has_deltas }
     }
 
     /// The tables, by name.
     pub(super) fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    /// The objects beside tables, and the page of the states of sequences.
+    pub(super) fn objects(&self) -> (&Objects, Option<Lpid>) {
+        (&self.objects, self.sequence_page)
     }
 
     /// Whether a table has a delta.
@@ -85,6 +98,17 @@ impl Snapshot {
     /// The table of this name.
     pub fn table(&self, name: &str) -> Option<Arc<Table>> {
         self.tables_state().tables.get(name).cloned()
+    }
+
+    /// The objects of a kind, by name.
+    pub fn objects(&self, kind: ObjectKind) -> impl Iterator<Item = (&str, &Object)> {
+        let named = self.tables_state().objects.get(&kind).into_iter().flatten();
+        named.map(|(name, object)| (name.as_str(), object))
+    }
+
+    /// The object of this kind and name.
+    pub fn object(&self, kind: ObjectKind, name: &str) -> Option<&Object> {
+        objects::get(&self.tables_state().objects, kind, name)
     }
 
     /// The pages of a table of this snapshot. A partition may take any part of them.

@@ -21,6 +21,8 @@ use crate::storage::catalog::{Root, VERSION_PLAIN, root_lpid};
 const SECTION: &str = "trees";
 /// The version of a root with trees. A Lode that knows no trees would take their extents for orphans.
 const VERSION_TREES: u8 = 2;
+/// The version of a root with sections that older Lodes do not read, but would have to keep true.
+const VERSION_SECTIONS: u8 = 7;
 
 /// What the part of the engine above trees publishes together with them.
 #[derive(Clone)]
@@ -147,14 +149,19 @@ impl Catalog {
     }
 
     fn encode(&self) -> PageWrite {
+        let version = match self.root.sections.len() > 1 {
+            true => VERSION_SECTIONS,
+            false if self.trees.is_empty() => VERSION_PLAIN,
+            false => VERSION_TREES,
+        };
         if self.trees.is_empty() {
-            return self.root.encode(VERSION_PLAIN);
+            return self.root.encode(version);
         }
         let listed: Vec<(u32, &str, u64)> =
             self.trees.values().map(|t| (t.id().raw(), t.name(), t.root().raw())).collect();
         let section = serde_json::to_value(listed).expect("numbers and names can be written as JSON");
         let mut root = Root::clone(&self.root);
         root.sections.insert(SECTION.into(), section);
-        root.encode(VERSION_TREES)
+        root.encode(version)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lode_command::{Answer, Device};
 use lode_engine::{
-    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Layout, RowAddress, Snapshot,
+    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Fill, Layout, RowAddress, Snapshot,
     TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
@@ -58,6 +58,7 @@ pub fn def(name: &str, columns: &[(&str, DataType)], primary_key: &[u16], layout
         ty: ColumnType { data_type, nullable: true },
         max_chars: None,
         declared: data_type.to_string(),
+        fill: Fill::Null,
     };
     TableDef {
         name: name.into(),

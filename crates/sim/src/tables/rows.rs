@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lode_command::Answer;
 use lode_engine::{
-    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, OnDelete, RowAddress, Rule,
+    Changes, ColumnDef, Constraint, Deferral, EngineError, Fill, IndexDef, IndexKind, OnDelete, RowAddress, Rule,
     Snapshot, Table, TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
@@ -56,6 +56,7 @@ pub(super) fn definition(table: usize) -> TableDef {
         ty: ColumnType { data_type, nullable: true },
         max_chars: None,
         declared: data_type.to_string(),
+        fill: Fill::Null,
     };
     let rule = match table {
         PARENT => Some(Rule::Unique { columns: vec![1] }),

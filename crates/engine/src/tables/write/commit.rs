@@ -57,6 +57,7 @@ impl WriteTxn {
         self.make_trees()?;
         let was = self.snapshot.clone();
         self.rebase(&mut changes)?;
+        self.sequences.prepare(&self.catalog.objects, self.catalog.sequence_page)?;
         self.check_rows_unchanged(&was, &changes)?;
         drop(was);
         for (&id, change) in &mut changes {
@@ -292,6 +293,9 @@ impl WriteTxn {
         self.made_trees.clear();
         let heads = self.trees.heads();
         let published = catalog.published(&self.snapshot);
+        if !Arc::ptr_eq(&catalog.objects, self.snapshot.tables_state().objects().0) {
+            self.sequences.published(&catalog.objects);
+        }
         self.snapshot = heads.state_of(commit, view, csn, published, changed);
         self.catalog = catalog;
         if !forced {

@@ -337,7 +337,7 @@ mod tests {
         Encodings { all: EncodingChoice::Plain, ..Encodings::default() }
     }
     use crate::storage::catalog::root_lpid;
-    use crate::tables::definition::{ColumnDef, Deferral, Encodings, TableDef, TableOptions};
+    use crate::tables::definition::{ColumnDef, Deferral, Encodings, Fill, TableDef, TableOptions};
 
     fn table(layout: Layout) -> Table {
         let column = |name: &str, data_type| ColumnDef {
@@ -345,6 +345,7 @@ mod tests {
             ty: ColumnType { data_type, nullable: true },
             max_chars: None,
             declared: String::new(),
+            fill: Fill::Null,
         };
         let def = TableDef {
             name: "t".into(),

@@ -112,7 +112,7 @@ impl RowWrites {
 impl WriteTxn {
     /// Whether the commit changes nothing but few rows of tables with deltas.
     fn is_short(&self, changes: &Changes) -> bool {
-        let same_catalog = self.index_rules.is_empty() && self.has_same_tables();
+        let same_catalog = self.index_rules.is_empty() && self.has_same_tables() && self.has_same_objects();
         let few = |c: &TableChange| {
             c.edits.is_empty()
                 && c.held.rows() == 0

@@ -26,6 +26,7 @@ mod indexes;
 mod key_check;
 mod key_order;
 mod merge;
+mod objects;
 mod rebase;
 mod rewrite;
 mod runs;
@@ -48,6 +49,7 @@ use super::definition::check_columns;
 use super::delta::is_delta;
 use super::own::{self, OwnChanges, ValueStore};
 use super::read;
+use super::sequences::Sequences;
 use super::snapshot::{TablesState, shown};
 use super::table::{RowAddress, Table};
 use crate::EngineError;
@@ -79,6 +81,7 @@ pub(in crate::tables) struct Limits {
 /// it was. [`WriteTxn::snapshot`] is the state at its begin, [`WriteTxn::current`] that with its own changes.
 pub struct WriteTxn {
     trees: Arc<Trees>,
+    sequences: Arc<Sequences>,
     limits: Limits,
     snapshot: Snapshot,
     /// The catalog as the transaction has it. The contents of its tables are those at the snapshot.
@@ -105,10 +108,17 @@ pub struct WriteTxn {
 
 impl WriteTxn {
     /// A transaction that begins at a snapshot.
-    pub(super) fn new(trees: Arc<Trees>, limits: Limits, permit: Option<Alone>, snapshot: Snapshot) -> Self {
+    pub(super) fn new(
+        trees: Arc<Trees>,
+        sequences: Arc<Sequences>,
+        limits: Limits,
+        permit: Option<Alone>,
+        snapshot: Snapshot,
+    ) -> Self {
         let values = ValueStore::new(trees.committer().storage().clone());
         Self {
             trees,
+            sequences,
             limits,
             catalog: TableCatalog::of(&snapshot),
             snapshot,
@@ -161,7 +171,7 @@ impl WriteTxn {
 
     /// Whether it has changed nothing yet.
     pub fn is_unchanged(&self) -> bool {
-        self.changes.is_empty() && self.index_rules.is_empty() && self.has_same_tables()
+        self.changes.is_empty() && self.index_rules.is_empty() && self.has_same_tables() && self.has_same_objects()
     }
 
     /// Whether its tables have the definitions that they had at its begin.
@@ -169,6 +179,11 @@ impl WriteTxn {
         let (now, at_begin) = (&self.catalog.tables, self.snapshot.tables_state().tables());
         let all_same = || now.values().zip(at_begin.values()).all(|(a, b)| Arc::ptr_eq(a, b));
         Arc::ptr_eq(now, at_begin) || now.len() == at_begin.len() && all_same()
+    }
+
+    /// Whether it has made, changed and dropped no object beside tables.
+    fn has_same_objects(&self) -> bool {
+        Arc::ptr_eq(&self.catalog.objects, self.snapshot.tables_state().objects().0)
     }
 
     fn with_own(&mut self) -> Result<Snapshot, EngineError> {
@@ -201,7 +216,8 @@ impl WriteTxn {
             };
             own.show_loaded(view);
         }
-        let state = TablesState::new(tables, Some(own));
+        let TableCatalog { objects, sequence_page, .. } = &self.catalog;
+        let state = TablesState::new(tables, objects.clone(), *sequence_page, Some(own));
         Ok(self.snapshot.with_catalog(shown(self.snapshot.catalog(), state)))
     }
 

@@ -25,6 +25,7 @@ use super::stream::Io;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::Rule;
 use crate::tables::key::{KeyReader, chosen, show};
+use crate::tables::objects;
 use crate::tables::own::{Edits, PageEdit, Update};
 use crate::tables::read;
 use crate::tables::table::Table;
@@ -66,6 +67,9 @@ impl Rebase<'_> {
     /// The current catalog with the tables and indexes that the transaction made, altered and dropped.
     fn catalog(&self, io: &mut Io<'_>) -> Result<TableCatalog, EngineError> {
         let mut catalog = TableCatalog::of(self.now);
+        let (base, now) = (self.base.tables_state().objects().0, self.now.tables_state().objects().0);
+        let objects = objects::rebased(base, &self.mine.objects, now)?;
+        catalog.set_objects(objects, |owner| io.allocate(owner))?;
         for base in self.base.tables() {
             let mine = self.mine.table_of_id(base.id());
             if mine.is_some_and(|m| Arc::ptr_eq(m, base)) {
