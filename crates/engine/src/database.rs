@@ -19,7 +19,8 @@ use crate::tables::{Tables, empty_root, known_extents, read_catalog};
 use crate::trees::{Catalog, Trees};
 use crate::{
     Csn, DatabaseOptions, Durability, EngineError, HostClock, IndexDef, LinkStats, MergeStats, PoolStats,
-    SequenceDef, SequenceNumbers, Snapshot, SyncEvery, TableDef, Transaction, Tree, TreeLoad, TreeStats, WriteTxn,
+    SequenceDef, SequenceNumbers, Snapshot, SyncEvery, TableDef, Transaction, Tree, TreeLoad, TreeStats,
+    WriteTxn,
 };
 
 /// An open database. Clones share it.
@@ -221,7 +222,12 @@ impl Database {
     ///
     /// # Errors
     /// [`EngineError::SequenceEnd`], or when the drive is full or fails.
-    pub fn next_numbers(&self, name: &str, of: &SequenceDef, count: u64) -> Result<SequenceNumbers, EngineError> {
+    pub fn next_numbers(
+        &self,
+        name: &str,
+        of: &SequenceDef,
+        count: u64,
+    ) -> Result<SequenceNumbers, EngineError> {
         self.parts.tables.sequences().next(name, of, count)
     }
 

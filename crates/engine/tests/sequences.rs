@@ -84,7 +84,11 @@ fn no_number_is_given_twice_over_power_cuts() {
                 }
                 if random.below(5) == 0 {
                     let mut txn = db.begin_write().unwrap();
-                    txn.set_durability(if random.below(2) == 0 { Durability::Commit } else { Durability::None });
+                    txn.set_durability(if random.below(2) == 0 {
+                        Durability::Commit
+                    } else {
+                        Durability::None
+                    });
                     let columns = columns_of(txn.snapshot(), "t", &[row(key)]);
                     txn.insert("t", columns).unwrap();
                     key += 1;

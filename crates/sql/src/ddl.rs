@@ -5,22 +5,24 @@ use std::sync::Arc;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef as SqlColumn, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, Expr, Ident,
+    ColumnDef as SqlColumn, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType as SqlType,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GeneratedAs, GeneratedExpressionMode, Ident,
     IndexColumn, IndexType, ObjectName, ObjectType, Query, SqlOption, Statement as Sql, TableConstraint,
     Value,
 };
 use lode_engine::{
-    Changes, ColumnDef, Deferral, Encodings, EngineError, IndexDef, IndexKind, KeyIndex, Layout, Snapshot,
-    TableDef, TableOptions, WriteTxn,
+    Changes, ColumnDef, Deferral, Encodings, EngineError, Fill, IndexDef, IndexKind, KeyIndex, Layout,
+    Object, ObjectKind, SequenceDef, SequenceOwner, Snapshot, TableDef, TableOptions, WriteTxn,
 };
 use lode_page::{ColumnType, EncodingChoice};
 
 use crate::constraints::{self, Declared};
-use crate::dml::{Checks, column_numbers, find_table, load};
+use crate::dml::{Checks, check_default, column_numbers, find_table, load};
 use crate::error::state as sqlstate;
 use crate::names::{RESERVED_PREFIX, quoted};
+use crate::sequences::{self, NewSequence, SequenceSession, identity_options};
 use crate::session::{plan, start};
-use crate::statement::{StatementResult, fold, table_name};
+use crate::statement::{StatementResult, fold, parse_expression, table_name};
 use crate::threads::blocking;
 use crate::transaction::TransactionStatus;
 use crate::types::{column_type, declared_type};
@@ -52,13 +54,11 @@ pub(crate) async fn create_table(
         }
         return create_table_as(session, create, name, query).await;
     }
-    let Body { columns, key, key_deferral, declared } = columns_and_key(create)?;
+    let Body { columns, key, key_deferral, declared, sequences } = columns_and_key(create)?;
     let mut def = table_def(name, columns, key, &create.table_options, session.default_changes())?;
     def.primary_key_deferral = key_deferral;
     if !declared.is_empty() {
         def.constraints = constraints::resolve(&def, declared, &session.snapshot().await?)?;
-        // A CHECK that is not a condition is an error of CREATE TABLE, not of the first INSERT.
-        Checks::of(&session.state(), &def)?;
     }
     if let Some(key) = def.key_outside_page_index() {
         let names: Vec<&str> = key.iter().map(|&c| def.columns[usize::from(c)].name.as_str()).collect();
@@ -68,15 +68,102 @@ pub(crate) async fn create_table(
         );
         return Err(bad_option(message));
     }
+    let snapshot = session.snapshot().await?;
+    if create.if_not_exists && snapshot.table(&def.name).is_some() {
+        return Ok(StatementResult::done("CREATE TABLE"));
+    }
+    let state = session.state_at(snapshot, None);
+    name_sequences(session, &mut def)?;
+    // A CHECK that is not a condition is an error of CREATE TABLE, not of the first INSERT.
+    Checks::of(&state, &def)?;
+    for (c, column) in (0u16..).zip(&def.columns) {
+        if let Fill::Default(text) = &column.fill {
+            check_default(&state, &def, c, text).await?;
+        }
+    }
     let if_not_exists = create.if_not_exists;
-    change(session, move |txn| txn.create_table(def, if_not_exists)).await?;
+    change(session, move |txn| create_with_sequences(txn, def, sequences, if_not_exists)).await?;
     Ok(StatementResult::done("CREATE TABLE"))
+}
+
+/// A DEFAULT that is nothing but `nextval` of a sequence names the sequence by its number.
+fn name_sequences(session: &Session, def: &mut TableDef) -> Result<(), SqlError> {
+    for column in &mut def.columns {
+        if let Fill::Default(text) = &column.fill
+            && let Some(name) = sequence_of_default(text)?
+        {
+            column.fill = Fill::Sequence(session.kept().of::<SequenceSession>().named(&name)?.1.id);
+        }
+    }
+    Ok(())
+}
+
+/// The name in `nextval('name')`.
+fn sequence_of_default(text: &str) -> Result<Option<String>, SqlError> {
+    let Expr::Function(f) = parse_expression(text)? else { return Ok(None) };
+    let is_next = f.name.0.last().and_then(|part| part.as_ident()).is_some_and(|i| fold(i) == "nextval");
+    let FunctionArguments::List(list) = &f.args else { return Ok(None) };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else {
+        return Ok(None);
+    };
+    let argument = match argument {
+        Expr::Cast { expr, .. } => expr.as_ref(),
+        other => other,
+    };
+    Ok(match argument {
+        Expr::Value(v) if is_next => match &v.value {
+            Value::SingleQuotedString(name) => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Creates a table and the sequences of its columns; answers whether it did.
+fn create_with_sequences(
+    txn: &mut WriteTxn,
+    mut def: TableDef,
+    sequences: Vec<NewSequence>,
+    if_not_exists: bool,
+) -> Result<bool, SqlError> {
+    let table = def.name.clone();
+    if txn.object(ObjectKind::View, &table).is_some() || txn.object(ObjectKind::Sequence, &table).is_some() {
+        if if_not_exists {
+            return Ok(false);
+        }
+        return Err(EngineError::TableExists(table).into());
+    }
+    let mut made = Vec::with_capacity(sequences.len());
+    for sequence in &sequences {
+        let id = txn.new_sequence();
+        let column = &mut def.columns[usize::from(sequence.column)];
+        column.fill = match sequence.identity {
+            Some(always) => Fill::Identity { sequence: id, always },
+            None => Fill::Sequence(id),
+        };
+        made.push((
+            format!("{table}_{}_seq", column.name),
+            sequence.column,
+            sequence.identity,
+            sequence.defined(id)?,
+        ));
+    }
+    if !txn.create_table(def, if_not_exists)? {
+        return Ok(false);
+    }
+    let id = txn.table(&table).expect("it was just created").id().raw();
+    for (wanted, column, identity, sequence) in made {
+        let owner = Some(SequenceOwner { table: id, column, identity: identity.is_some() });
+        let name = sequences::free_name(txn, &wanted);
+        txn.put_object(&name, Object::Sequence(SequenceDef { owner, ..sequence }));
+    }
+    Ok(true)
 }
 
 /// Changes definitions, in the open transaction or in one of its own.
 async fn change(
     session: &Session,
-    f: impl FnOnce(&mut WriteTxn) -> Result<bool, EngineError> + Send + 'static,
+    f: impl FnOnce(&mut WriteTxn) -> Result<bool, SqlError> + Send + 'static,
 ) -> Result<(), SqlError> {
     let mut work = session.work().await?;
     blocking(move || {
@@ -115,6 +202,7 @@ async fn create_table_as(
             ty: ColumnType { data_type, nullable: true },
             max_chars: None,
             declared: data_type.to_string(),
+            fill: Fill::Null,
         });
     }
     let def = table_def(name, columns, Vec::new(), &create.table_options, session.default_changes())?;
@@ -138,6 +226,8 @@ struct Body {
     key_deferral: Deferral,
     /// All other constraints.
     declared: Vec<Declared>,
+    /// The sequences of SERIAL and IDENTITY columns.
+    sequences: Vec<NewSequence>,
 }
 
 fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
@@ -146,9 +236,9 @@ fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
     }
     let mut columns = Vec::with_capacity(create.columns.len());
     let mut keys: Vec<(Vec<String>, Deferral)> = Vec::new();
-    let mut declared = Vec::new();
+    let (mut declared, mut sequences) = (Vec::new(), Vec::new());
     for column in &create.columns {
-        let (def, key) = column_def(column, &mut declared)?;
+        let (def, key) = column_def(columns.len() as u16, column, &mut declared, &mut sequences)?;
         keys.extend(key.map(|deferral| (vec![def.name.clone()], deferral)));
         columns.push(def);
     }
@@ -166,21 +256,63 @@ fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
         return Err(SqlError::failed(sqlstate::INVALID_TABLE_DEFINITION, message));
     }
     let (key, key_deferral) = keys.pop().unwrap_or_default();
-    Ok(Body { columns, key, key_deferral, declared })
+    Ok(Body { columns, key, key_deferral, declared, sequences })
 }
 
 /// A column, and if it is the primary key, whether the check of that may wait.
 fn column_def(
+    number: u16,
     column: &SqlColumn,
     declared: &mut Vec<Declared>,
+    sequences: &mut Vec<NewSequence>,
 ) -> Result<(ColumnDef, Option<Deferral>), SqlError> {
     let name = fold(&column.name);
-    let (data_type, max_chars) = declared_type(&column.data_type)
+    let serial = serial_type(&column.data_type);
+    let declared_as = serial.as_ref().unwrap_or(&column.data_type);
+    let (data_type, max_chars) = declared_type(declared_as)
         .map_err(|e| e.at(column.name.span.start.line, column.name.span.start.column))?;
-    let (mut nullable, mut key) = (true, None);
+    let (mut nullable, mut key) = (serial.is_none(), None);
+    let mut fill = Fill::Null;
+    let mut set_fill = |new: Fill| {
+        let both = match (&fill, &new) {
+            (Fill::Null, _) => {
+                fill = new;
+                return Ok(());
+            }
+            (Fill::Default(_), Fill::Default(_)) => "multiple default values",
+            (Fill::Generated(_), Fill::Generated(_)) => "multiple generation clauses",
+            (Fill::Generated(_), Fill::Default(_)) | (Fill::Default(_), Fill::Generated(_)) => {
+                "both default and generation expression"
+            }
+            (Fill::Identity { .. }, Fill::Identity { .. }) => "multiple identity specifications",
+            _ => "both default and identity",
+        };
+        let message = format!("{both} specified for column \"{name}\"");
+        Err(SqlError::failed(sqlstate::SYNTAX_ERROR, message))
+    };
+    if serial.is_some() {
+        sequences.push(NewSequence { column: number, data_type, options: Vec::new(), identity: None });
+        // The number follows when the sequence is made.
+        set_fill(Fill::Sequence(0))?;
+    }
     for option in &column.options {
         match &option.option {
             ColumnOption::Null => {}
+            ColumnOption::Default(e) => set_fill(Fill::Default(e.to_string()))?,
+            ColumnOption::Generated { generation_expr: Some(e), generation_expr_mode, .. } => {
+                if *generation_expr_mode != Some(GeneratedExpressionMode::Stored) {
+                    let message = format!("a generated column that is not STORED: \"{name}\"");
+                    return Err(SqlError::Unsupported(message));
+                }
+                set_fill(Fill::Generated(e.to_string()))?;
+            }
+            ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
+                let always = *generated_as == GeneratedAs::Always;
+                set_fill(Fill::Identity { sequence: 0, always })?;
+                let options = identity_options(sequence_options.as_deref().unwrap_or_default())?;
+                sequences.push(NewSequence { column: number, data_type, options, identity: Some(always) });
+                nullable = false;
+            }
             ColumnOption::NotNull => nullable = false,
             ColumnOption::PrimaryKey(k) => key = Some(constraints::deferral(&k.characteristics)?),
             ColumnOption::Unique(u) => {
@@ -196,7 +328,20 @@ fn column_def(
         }
     }
     let ty = ColumnType { data_type, nullable: nullable && key.is_none() };
-    Ok((ColumnDef { name, ty, max_chars, declared: column.data_type.to_string() }, key))
+    let declared = declared_as.to_string();
+    Ok((ColumnDef { name, ty, max_chars, declared, fill }, key))
+}
+
+/// The type of a SERIAL column.
+fn serial_type(declared: &SqlType) -> Option<SqlType> {
+    let SqlType::Custom(name, modifiers) = declared else { return None };
+    let [part] = name.0.as_slice() else { return None };
+    match (fold(part.as_ident()?).as_str(), modifiers.is_empty()) {
+        ("serial" | "serial4", true) => Some(SqlType::Integer(None)),
+        ("bigserial" | "serial8", true) => Some(SqlType::BigInt(None)),
+        ("smallserial" | "serial2", true) => Some(SqlType::SmallInt(None)),
+        _ => None,
+    }
 }
 
 /// A table's definition: checks names, makes the key's columns NOT NULL, and reads the options. Without a declared
@@ -426,7 +571,7 @@ pub(crate) async fn create_index(
     let columns = column_numbers(&*find_table(&session.snapshot().await?, &table)?, &columns)?;
     let def = IndexDef { name, table, columns, kind };
     if kind == IndexKind::Page {
-        change(session, move |txn| txn.create_index(def, if_not_exists)).await?;
+        change(session, move |txn| Ok(txn.create_index(def, if_not_exists)?)).await?;
         return Ok(StatementResult::done("CREATE INDEX"));
     }
     if session.transaction_status() != TransactionStatus::Idle {
@@ -445,23 +590,101 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
     if *cascade || *purge || *temporary || table.is_some() {
         return Err(SqlError::Unsupported("DROP with options".into()));
     }
-    let [name] = names.as_slice() else {
-        return Err(SqlError::Unsupported(
-            "DROP of several at once: drop one after the other, between BEGIN and COMMIT".into(),
-        ));
-    };
-    let (if_exists, name) = (*if_exists, table_name(name)?);
+    let names = names.iter().map(table_name).collect::<Result<Vec<_>, _>>()?;
+    let if_exists = *if_exists;
     match object_type {
         ObjectType::Table => {
-            change(session, move |txn| txn.drop_table(&name, if_exists)).await?;
+            change(session, move |txn| drop_tables(txn, &names, if_exists)).await?;
             Ok(StatementResult::done("DROP TABLE"))
         }
         ObjectType::Index => {
-            change(session, move |txn| txn.drop_index(&name, if_exists)).await?;
+            change(session, move |txn| {
+                for name in &names {
+                    txn.drop_index(name, if_exists)?;
+                }
+                Ok(true)
+            })
+            .await?;
             Ok(StatementResult::done("DROP INDEX"))
+        }
+        ObjectType::Sequence => {
+            change(session, move |txn| {
+                for name in &names {
+                    drop_sequence(txn, name, if_exists)?;
+                }
+                Ok(true)
+            })
+            .await?;
+            Ok(StatementResult::done("DROP SEQUENCE"))
         }
         other => Err(SqlError::Unsupported(format!("DROP {other}"))),
     }
+}
+
+/// Drops tables, and the sequences that belong to them. Tables that reference each other go together.
+fn drop_tables(txn: &mut WriteTxn, names: &[String], if_exists: bool) -> Result<bool, SqlError> {
+    let mut left = Vec::with_capacity(names.len());
+    for name in names {
+        match txn.table(name) {
+            Some(table) if !left.contains(&(name, table.id().raw())) => left.push((name, table.id().raw())),
+            Some(_) => {}
+            None if txn.object(ObjectKind::Sequence, name).is_some() => {
+                let message = format!("\"{name}\" is not a table");
+                return Err(SqlError::failed(sqlstate::WRONG_OBJECT_TYPE, message));
+            }
+            None if if_exists => {}
+            None => return Err(EngineError::NoSuchTable(name.clone()).into()),
+        }
+    }
+    // One that another references goes after it.
+    while !left.is_empty() {
+        let before = left.len();
+        let mut first = None;
+        let mut kept = Vec::with_capacity(left.len());
+        for (name, id) in left {
+            match txn.drop_table(name, false) {
+                Ok(_) => sequences::drop_owned(txn, id, None),
+                Err(e @ EngineError::Referenced { .. }) => {
+                    first.get_or_insert(e);
+                    kept.push((name, id));
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        left = kept;
+        if let Some(e) = first.filter(|_| left.len() == before) {
+            return Err(e.into());
+        }
+    }
+    Ok(true)
+}
+
+fn drop_sequence(txn: &mut WriteTxn, name: &str, if_exists: bool) -> Result<(), SqlError> {
+    let Some(Object::Sequence(def)) = txn.object(ObjectKind::Sequence, name).cloned() else {
+        return match (txn.table(name).is_some(), if_exists) {
+            (true, _) => {
+                let message = format!("\"{name}\" is not a sequence");
+                Err(SqlError::failed(sqlstate::WRONG_OBJECT_TYPE, message))
+            }
+            (false, true) => Ok(()),
+            (false, false) => {
+                let message = format!("sequence \"{name}\" does not exist");
+                Err(SqlError::failed(sqlstate::UNDEFINED_TABLE, message))
+            }
+        };
+    };
+    let user = txn.tables().find_map(|t| {
+        let column = t.def().columns.iter().find(|c| c.fill.sequence() == Some(def.id))?;
+        Some((t.name().to_owned(), column.name.clone()))
+    });
+    if let Some((table, column)) = user {
+        let message = format!(
+            "cannot drop sequence \"{name}\": the default of column \"{column}\" of table \"{table}\" depends on it"
+        );
+        return Err(SqlError::failed(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message));
+    }
+    txn.drop_object(ObjectKind::Sequence, name);
+    Ok(())
 }
 
 /// The name of a column of an index or a key. An order or an expression is refused.
@@ -472,7 +695,7 @@ pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
     }
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
+pub(crate) fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
     let state = match name {
         "" => sqlstate::SYNTAX_ERROR,
         name if name.starts_with(RESERVED_PREFIX) => sqlstate::RESERVED_NAME,
@@ -480,6 +703,24 @@ fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
         _ => return Ok(()),
     };
     Err(SqlError::failed(state, format!("a {what} cannot be named \"{}\"", name.escape_debug())))
+}
+
+/// How CREATE TABLE writes the filling of a column, behind its type.
+fn filling_text(fill: &Fill, snapshot: &Snapshot) -> String {
+    let objects = snapshot.all_objects();
+    let sequence = |id: u32| objects.sequences().find(|(_, def)| def.id == id);
+    match fill {
+        Fill::Null => String::new(),
+        Fill::Default(text) => format!(" DEFAULT {text}"),
+        Fill::Generated(text) => format!(" GENERATED ALWAYS AS ({text}) STORED"),
+        Fill::Sequence(id) => {
+            let name = sequence(*id).map_or_else(String::new, |(name, _)| quoted(name).replace('\'', "''"));
+            format!(" DEFAULT nextval('{name}')")
+        }
+        Fill::Identity { always, .. } => {
+            format!(" GENERATED {} AS IDENTITY", if *always { "ALWAYS" } else { "BY DEFAULT" })
+        }
+    }
 }
 
 /// The CREATE TABLE statement that makes `def`.
@@ -491,7 +732,8 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         .columns
         .iter()
         .map(|c| {
-            format!("  {} {}{}", quoted(&c.name), c.declared, if c.ty.nullable { "" } else { " NOT NULL" })
+            let not_null = if c.ty.nullable { "" } else { " NOT NULL" };
+            format!("  {} {}{}{not_null}", quoted(&c.name), c.declared, filling_text(&c.fill, snapshot))
         })
         .collect();
     if !def.primary_key.is_empty() {

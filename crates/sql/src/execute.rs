@@ -23,7 +23,7 @@ use crate::session::{plan, start};
 use crate::statement::{ShortShape as Shape, Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
-use crate::{Prepared, Session, SqlError, copy, ddl, dml, modelled, short, show, upkeep};
+use crate::{Prepared, Session, SqlError, copy, ddl, dml, modelled, sequences, short, show, upkeep};
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
 const SHALLOW_DEPTH_MAX: usize = 32;
@@ -220,6 +220,9 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
     if let Some(Sql::Prepare { name, data_types, statement: prepared }) = statement.sql() {
         let prepared = Statement::new(Parsed::Statement(prepared.clone()), statement.depth);
         return session.prepare_named(name, data_types, prepared).await;
+    }
+    if let Some(sequence) = &statement.sequence {
+        return sequences::define(session, sequence).await;
     }
     let mut parsed = (*statement.parsed).clone();
     prepare(&mut parsed)?;

@@ -29,6 +29,7 @@ pub mod provider;
 mod queries;
 pub mod scan;
 mod semantics;
+mod sequences;
 pub mod session;
 mod short;
 mod show;

@@ -32,10 +32,11 @@ use crate::kept::Kept;
 use crate::modelled::physical_rules;
 use crate::names::{CATALOG, SCHEMA};
 use crate::options::{CommitDurability, LodeOptions, ShortSettings};
+use crate::sequences::SequenceSession;
 use crate::statement::{StatementResult, check_names};
 use crate::threads::blocking;
 use crate::transaction::{TransactionStatus, Transactions};
-use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics};
+use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics, sequences};
 
 /// How a session starts; `SET` changes most of it later.
 #[derive(Clone, Debug)]
@@ -118,6 +119,8 @@ impl Session {
             .with_physical_optimizer_rules(physical_rules(host.as_ref()))
             .build();
         semantics::register(&mut state)?;
+        let kept = Kept::default();
+        sequences::register(&mut state, &db, &kept.of())?;
         Ok(Self {
             db,
             state: Arc::new(RwLock::new(state)),
@@ -125,7 +128,7 @@ impl Session {
             counts: Arc::default(),
             begun: Arc::default(),
             transactions: Transactions::default(),
-            kept: Kept::default(),
+            kept,
             settings: Arc::default(),
             syncs: Arc::default(),
             alone: false,
@@ -235,6 +238,7 @@ impl Session {
 
     /// DataFusion's state for one statement at `snapshot`. `target` is the table that the statement changes, if any.
     pub(crate) fn state_at(&self, snapshot: Snapshot, target: Option<Arc<Table>>) -> SessionState {
+        self.kept.of::<SequenceSession>().sees(snapshot.all_objects());
         let mut catalog = CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone());
         if let Some(table) = target {
             catalog = catalog.with_target(table);

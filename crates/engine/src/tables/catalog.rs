@@ -16,8 +16,8 @@ use std::sync::Arc;
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, TableId};
 use lode_command::{ExtentInfo, PageWrite, ReadRequest};
 
-use super::objects::{self, Objects};
 use super::definition::{Constraint, IndexKind, KeyIndex, OnDelete, Rule};
+use super::objects::{self, Objects};
 use super::snapshot::{Tables, TablesState};
 use super::table::{Table, TableDescriptor};
 use crate::EngineError;
@@ -193,7 +193,8 @@ impl TableCatalog {
         match objects.is_empty() {
             true => drop(root.sections.remove(OBJECTS)),
             false => {
-                let section = serde_json::to_value(objects).expect("names and numbers can be written as JSON");
+                let section =
+                    serde_json::to_value(objects).expect("names and numbers can be written as JSON");
                 root.sections.insert(OBJECTS.into(), section);
             }
         }

@@ -120,6 +120,22 @@ pub struct ViewDef {
     pub reads: BTreeMap<String, Vec<String>>,
 }
 
+/// All objects of a snapshot. It keeps no view of the drive open.
+#[derive(Clone, Debug, Default)]
+pub struct AllObjects(pub(super) Objects);
+
+impl AllObjects {
+    /// The object of this kind and name.
+    pub fn get(&self, kind: ObjectKind, name: &str) -> Option<&Object> {
+        get(&self.0, kind, name)
+    }
+
+    /// The sequences, by name.
+    pub fn sequences(&self) -> impl Iterator<Item = (&str, &SequenceDef)> {
+        sequences(&self.0)
+    }
+}
+
 /// The objects of a state.
 pub(super) type Objects = Arc<BTreeMap<ObjectKind, BTreeMap<String, Object>>>;
 

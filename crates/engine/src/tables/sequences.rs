@@ -256,8 +256,7 @@ impl Sequences {
         let store = self.storage.store();
         let page_bytes_max = store.identity().page_bytes_max as usize;
         if page.data.len() > page_bytes_max {
-            let what =
-                format!("the sequences take {} bytes, a page holds {page_bytes_max}", page.data.len());
+            let what = format!("the sequences take {} bytes, a page holds {page_bytes_max}", page.data.len());
             return Err(EngineError::BadCatalog { lpid, what });
         }
         Ok(store.write(Batch { writes: vec![page], unforced: true, ..Batch::default() })?.0)
@@ -294,7 +293,8 @@ impl Sequences {
     pub(crate) fn settle(&self) -> Result<(), EngineError> {
         let mut states = self.states.lock();
         let States { by_key, named, .. } = &mut *states;
-        let mut ahead = by_key.iter_mut().filter(|(key, s)| named.contains(key) && s.written() != s.at).peekable();
+        let mut ahead =
+            by_key.iter_mut().filter(|(key, s)| named.contains(key) && s.written() != s.at).peekable();
         if ahead.peek().is_none() {
             return Ok(());
         }
@@ -316,7 +316,19 @@ mod tests {
 
     fn def(first: i64, increment: i64, min: i64, max: i64, cycle: bool) -> SequenceDef {
         let (id, epoch, cache, declared) = (1, 0, 1, "bigint".to_owned());
-        SequenceDef { id, epoch, declared, start: first, first, increment, min, max, cycle, cache, owner: None }
+        SequenceDef {
+            id,
+            epoch,
+            declared,
+            start: first,
+            first,
+            increment,
+            min,
+            max,
+            cycle,
+            cache,
+            owner: None,
+        }
     }
 
     #[test]

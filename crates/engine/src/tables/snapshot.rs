@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lode_base::Lpid;
 use lode_command::PageRange;
 
-use super::objects::{self, Object, ObjectKind, Objects};
+use super::objects::{self, AllObjects, Object, ObjectKind, Objects};
 use super::own::{OwnChanges, ShownRows};
 use super::table::Table;
 use crate::EngineError;
@@ -104,6 +104,11 @@ impl Snapshot {
     pub fn objects(&self, kind: ObjectKind) -> impl Iterator<Item = (&str, &Object)> {
         let named = self.tables_state().objects.get(&kind).into_iter().flatten();
         named.map(|(name, object)| (name.as_str(), object))
+    }
+
+    /// All objects beside tables.
+    pub fn all_objects(&self) -> AllObjects {
+        AllObjects(self.tables_state().objects.clone())
     }
 
     /// The object of this kind and name.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use lode_command::Answer;
 use lode_engine::{
-    Changes, ColumnDef, Constraint, Deferral, EngineError, Fill, IndexDef, IndexKind, OnDelete, RowAddress, Rule,
-    Snapshot, Table, TableDef, TableOptions,
+    Changes, ColumnDef, Constraint, Deferral, EngineError, Fill, IndexDef, IndexKind, OnDelete, RowAddress,
+    Rule, Snapshot, Table, TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
 use lode_program::{CompareOp, Expr, Program};

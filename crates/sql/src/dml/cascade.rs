@@ -166,16 +166,16 @@ async fn act(
         });
         return Ok((work.await?, Some(gone)));
     }
-    let columns = of.columns.clone();
+    let columns: Vec<u16> = of.columns.iter().copied().chain(checks.generated_by(&of.columns)).collect();
+    let nulled = of.columns.clone();
     let work = blocking(move || {
         let null = |c: &u16| {
             let t = arrow_type(child.def().columns[usize::from(*c)].ty.data_type);
             (*c, new_null_array(&t, rows.len()))
         };
-        let nulls: BTreeMap<u16, ArrayRef> = columns.iter().map(null).collect();
-        let known = values.into_iter().chain(nulls.clone()).collect();
-        checks.verify(&known, rows.len())?;
-        let set = columns.iter().map(|c| load::column_of(child.def(), *c, &nulls[c]));
+        let mut known: BTreeMap<u16, ArrayRef> = values.into_iter().chain(nulled.iter().map(null)).collect();
+        checks.complete(&mut known, rows.len())?;
+        let set = columns.iter().map(|c| load::column_of(child.def(), *c, &known[c]));
         let set = set.collect::<Result<Vec<_>, _>>()?;
         work.txn.update(child.name(), &rows, &columns, set)?;
         Ok(work)

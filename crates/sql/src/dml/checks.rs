@@ -1,5 +1,5 @@
-//! CHECK: an expression that must not be false for any row. The catalog keeps it as SQL. Statements that make rows
-//! evaluate it.
+//! CHECK, an expression that must not be false for any row, and generated columns, whose values are those of an expression. The
+//! catalog keeps both as SQL. Statements that make rows evaluate them.
 //!
 //! ```text
 //!   INSERT, COPY, loads ─► all columns of the new rows ────────────────┐
@@ -17,9 +17,9 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::physical_expr::PhysicalExpr;
-use lode_engine::{ColumnDef, Rule, TableDef};
+use lode_engine::{ColumnDef, Fill, Rule, TableDef};
 
 use crate::arrow_convert::arrow_type;
 use crate::error::state;
@@ -31,6 +31,18 @@ pub(crate) struct Checks {
     table: String,
     schema: Arc<Schema>,
     checks: Vec<Check>,
+    generated: Vec<Generated>,
+    /// The table's definition, if it has generated columns.
+    def: Option<Arc<TableDef>>,
+}
+
+/// A generated column.
+#[derive(Clone)]
+struct Generated {
+    column: u16,
+    /// Columns that its expression looks at.
+    columns: Vec<u16>,
+    expression: Arc<dyn PhysicalExpr>,
 }
 
 #[derive(Clone)]
@@ -64,28 +76,88 @@ impl Checks {
             if !matches!(expr.get_type(&df)?, DataType::Boolean | DataType::Null) {
                 return Err(bad(state::DATATYPE_MISMATCH, "is not a condition"));
             }
-            let mut columns: Vec<u16> = expr
-                .column_refs()
-                .iter()
-                .filter_map(|c| df.index_of_column(c).ok())
-                .map(|i| i as u16)
-                .collect();
-            columns.sort_unstable();
+            let columns = columns_of(&expr, &df);
             let expression = session.create_physical_expr(semantics::expression(expr, &df)?, &df)?;
             checks.push(Check { name: c.name.clone(), columns, expression });
         }
-        Ok(Self { table: table.name.clone(), schema, checks })
+        let mut generated = Vec::new();
+        for (column, c) in (0u16..).zip(&table.columns) {
+            let Fill::Generated(text) = &c.fill else { continue };
+            let expr = session.create_logical_expr(text, &df)?;
+            let bad = |state, what: &str| SqlError::failed(state, format!("{what} column \"{}\"", c.name));
+            if expr.is_volatile() || calls_moment(&expr)? {
+                return Err(bad(
+                    state::INVALID_OBJECT_DEFINITION,
+                    "the generation expression is not immutable:",
+                ));
+            }
+            match looks_further(&expr)? {
+                Some(state::GROUPING_ERROR) => {
+                    return Err(bad(state::GROUPING_ERROR, "an aggregate function cannot generate"));
+                }
+                Some(state) => return Err(bad(state, "a row's own values alone can generate")),
+                None => {}
+            }
+            let columns = columns_of(&expr, &df);
+            let of_generated = |n: &u16| matches!(table.columns[usize::from(*n)].fill, Fill::Generated(_));
+            if columns.iter().any(of_generated) {
+                return Err(bad(
+                    state::INVALID_OBJECT_DEFINITION,
+                    "a generated column cannot look at a generated one:",
+                ));
+            }
+            let expr = semantics::expression(expr, &df)?;
+            super::check_assignable(&expr.get_type(&df)?, &arrow_type(c.ty.data_type), &c.name, &c.declared)?;
+            let expression = session.create_physical_expr(expr, &df)?;
+            generated.push(Generated { column, columns, expression });
+        }
+        let def = (!generated.is_empty()).then(|| Arc::new(table.clone()));
+        Ok(Self { table: table.name.clone(), schema, checks, generated, def })
     }
 
-    /// The other columns that are needed to check an UPDATE of `assigned`: those of each CHECK that looks at an
-    /// assigned column.
+    /// The generated columns whose values an UPDATE of `assigned` changes.
+    pub(crate) fn generated_by(&self, assigned: &[u16]) -> Vec<u16> {
+        let concerned = |g: &&Generated| g.columns.iter().any(|c| assigned.contains(c));
+        self.generated.iter().filter(concerned).map(|g| g.column).collect()
+    }
+
+    /// Computes the generated columns of rows, as far as the columns are known that they look at, and checks the rows.
+    pub(crate) fn complete(&self, known: &mut BTreeMap<u16, ArrayRef>, rows: usize) -> Result<(), SqlError> {
+        if let Some(def) = self.def.as_ref().filter(|_| rows > 0) {
+            let batch = self.batch(known, rows)?;
+            for g in &self.generated {
+                if g.columns.iter().all(|c| known.contains_key(c)) {
+                    let values = g.expression.evaluate(&batch)?.into_array(rows)?;
+                    known.insert(g.column, super::load::cast_to(def, g.column, &values)?);
+                }
+            }
+        }
+        self.verify(known, rows)
+    }
+
+    /// The other columns that are needed for an UPDATE of `assigned`: those of each CHECK that looks at a column that
+    /// changes, and those that generate one.
     pub(crate) fn others(&self, assigned: &[u16]) -> Vec<u16> {
-        let concerned = self.checks.iter().filter(|c| c.columns.iter().any(|n| assigned.contains(n)));
+        let generated = self.generated_by(assigned);
+        let changes = |n: &u16| assigned.contains(n) || generated.contains(n);
+        let concerned = self.checks.iter().filter(|c| c.columns.iter().any(changes));
         let mut columns: Vec<u16> = concerned.flat_map(|c| c.columns.iter().copied()).collect();
-        columns.retain(|c| !assigned.contains(c));
+        let generating = self.generated.iter().filter(|g| generated.contains(&g.column));
+        columns.extend(generating.flat_map(|g| g.columns.iter().copied()));
+        columns.retain(|c| !changes(c));
         columns.sort_unstable();
         columns.dedup();
         columns
+    }
+
+    /// Rows of which only some columns are known, as expressions see them.
+    fn batch(&self, known: &BTreeMap<u16, ArrayRef>, rows: usize) -> Result<RecordBatch, SqlError> {
+        let arrays = self.schema.fields().iter().zip(0u16..).map(|(f, i)| match known.get(&i) {
+            Some(array) => array.clone(),
+            None => new_null_array(f.data_type(), rows),
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays.collect(), &options)?)
     }
 
     /// Checks rows of which only some columns are known. A CHECK that looks at an unknown column is skipped.
@@ -93,12 +165,7 @@ impl Checks {
         if self.checks.is_empty() || rows == 0 {
             return Ok(());
         }
-        let arrays = self.schema.fields().iter().zip(0u16..).map(|(f, i)| match known.get(&i) {
-            Some(array) => array.clone(),
-            None => new_null_array(f.data_type(), rows),
-        });
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays.collect(), &options)?;
+        let batch = self.batch(known, rows)?;
         for c in self.checks.iter().filter(|c| c.columns.iter().all(|n| known.contains_key(n))) {
             let result = c.expression.evaluate(&batch)?.into_array(rows)?;
             let is_false = match result.as_boolean_opt() {
@@ -111,6 +178,23 @@ impl Checks {
         }
         Ok(())
     }
+}
+
+/// The columns that an expression looks at.
+fn columns_of(expr: &Expr, df: &DFSchema) -> Vec<u16> {
+    let numbers = expr.column_refs().into_iter().filter_map(|c| df.index_of_column(c).ok());
+    let mut columns: Vec<u16> = numbers.map(|i| i as u16).collect();
+    columns.sort_unstable();
+    columns
+}
+
+/// Whether an expression depends on the moment.
+fn calls_moment(expr: &Expr) -> Result<bool, SqlError> {
+    let stable = |e: &Expr| match e {
+        Expr::ScalarFunction(f) => f.func.signature().volatility != Volatility::Immutable,
+        _ => false,
+    };
+    Ok(expr.exists(|e| Ok(stable(e)))?)
 }
 
 /// The SQLSTATE of an expression that needs more than a row.

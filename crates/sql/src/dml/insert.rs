@@ -34,6 +34,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     let name = table_name(name)?;
     let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
     check_count(statement, table.def())?;
+    let statement = &*super::filled(statement, &table)?;
     let state = session.state_at(snapshot, None);
     let plan = plan(&state, Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
     let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
@@ -76,15 +77,15 @@ pub(crate) fn check_insert(snapshot: &Snapshot, statement: &Insert) -> Result<()
 
 /// The source has as many columns as the INSERT names, or the table has.
 fn check_count(statement: &Insert, table: &TableDef) -> Result<(), SqlError> {
-    let targets = match statement.columns.len() {
-        0 => table.columns.len(),
-        named => named,
+    let (targets, named) = match statement.columns.len() {
+        0 => (table.columns.len(), false),
+        named => (named, true),
     };
     let message = match statement.source.as_deref().and_then(column_count) {
         Some(n) if n > targets => {
             format!("INSERT has more expressions than target columns: {n} and {targets}")
         }
-        Some(n) if n < targets => {
+        Some(n) if n < targets && named => {
             format!("INSERT has more target columns than expressions: {targets} and {n}")
         }
         _ => return Ok(()),

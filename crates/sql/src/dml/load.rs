@@ -143,8 +143,8 @@ pub(crate) fn conform(
     let by_name: Option<Vec<&ArrayRef>> = names().map(|name| batch.column_by_name(name)).collect();
     let arrays = by_name.unwrap_or_else(|| batch.columns().iter().collect());
     let cast = arrays.into_iter().zip(0u16..).map(|(array, i)| Ok((i, cast_to(table, i, array)?)));
-    let arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
-    checks.verify(&arrays, batch.num_rows())?;
+    let mut arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+    checks.complete(&mut arrays, batch.num_rows())?;
     arrays.iter().map(|(&i, array)| column_of(table, i, array)).collect()
 }
 

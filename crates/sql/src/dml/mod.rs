@@ -11,6 +11,7 @@
 
 mod cascade;
 mod checks;
+mod fill;
 mod insert;
 mod load;
 mod parts;
@@ -27,10 +28,11 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate, Update, With};
-use lode_engine::{EngineError, RowAddress, Snapshot, Table};
+use lode_engine::{EngineError, RowAddress, Snapshot, Table, TableDef};
 
 pub(crate) use cascade::is_referenced;
 pub(crate) use checks::Checks;
+pub(crate) use fill::{assigned, check_default, filled};
 pub(crate) use insert::{check_insert, insert};
 pub(crate) use load::{Unfit, cast_to, column_of, feed, load, to_array};
 use parts::{ChangedRows, Parts};
@@ -152,9 +154,10 @@ pub(crate) async fn update(
     statement: &Update,
     with: Option<With>,
 ) -> Result<StatementResult, SqlError> {
-    let mut found = rewrite::update(statement)?;
+    let name = rewrite::updated_table(statement)?;
+    let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
+    let mut found = rewrite::update(&*fill::assigned(statement, &table)?)?;
     found.query.with = with;
-    let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
     let columns = column_numbers(&table, &found.assigned)?;
     let state = session.state_at(snapshot, Some(table.clone()));
     let checks = Checks::of(&state, table.def())?;
@@ -162,9 +165,10 @@ pub(crate) async fn update(
     found.also_select(others.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
     let plan = plan_query(&state, found.query).await?;
     let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
-    let plan = cast_assigned(plan, &table, &all)?;
+    let plan = cast_assigned(plan, table.def(), &all)?;
     let mut parts = Parts::start(&state, &plan).await?;
-    let mut update = RowUpdate { table, columns, all, checks, changed: ChangedRows::default() };
+    let set = columns.iter().copied().chain(checks.generated_by(&columns)).collect();
+    let mut update = RowUpdate { table, set, all, checks, changed: ChangedRows::default() };
     let mut rows = 0;
     while let Some(batch) = parts.next().await? {
         let updated;
@@ -186,8 +190,9 @@ pub(crate) async fn update(
 /// An UPDATE whose rows come in parts.
 struct RowUpdate {
     table: Arc<Table>,
-    columns: Vec<u16>,
-    /// These columns, and those that CHECKs need beside them.
+    /// The columns that change.
+    set: Vec<u16>,
+    /// The columns that are assigned, and those that CHECKs and generated columns need beside them.
     all: Vec<u16>,
     checks: Checks,
     changed: ChangedRows,
@@ -210,11 +215,11 @@ impl RowUpdate {
         let rows: Vec<RowAddress> = rows.iter().copied().map(RowAddress::from_raw).collect();
         let given = self.all.iter().zip(&batch.columns()[1..]);
         let cast = given.map(|(&c, array)| Ok((c, load::cast_to(def, c, array)?)));
-        let arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
-        self.checks.verify(&arrays, batch.num_rows())?;
-        let values = self.columns.iter().map(|c| load::column_of(def, *c, &arrays[c]));
+        let mut arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+        self.checks.complete(&mut arrays, batch.num_rows())?;
+        let values = self.set.iter().map(|c| load::column_of(def, *c, &arrays[c]));
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        Ok(work.txn.update(self.table.name(), &rows, &self.columns, values)?)
+        Ok(work.txn.update(self.table.name(), &rows, &self.set, values)?)
     }
 }
 
@@ -223,8 +228,8 @@ pub(crate) fn explain_update(
     snapshot: &Snapshot,
     update: &Update,
 ) -> Result<(Box<Query>, Arc<Table>), SqlError> {
-    let found = rewrite::update(update)?;
-    let table = find_table(snapshot, &found.table)?;
+    let table = find_table(snapshot, &rewrite::updated_table(update)?)?;
+    let found = rewrite::update(&*fill::assigned(update, &table)?)?;
     column_numbers(&table, &found.assigned)?;
     Ok((found.query, table))
 }
@@ -258,7 +263,7 @@ async fn plan_query(state: &SessionState, query: Box<Query>) -> Result<LogicalPl
 /// directly over a value's expression, so that a literal is converted from its own digits.
 pub(crate) fn cast_assigned(
     plan: LogicalPlan,
-    table: &Table,
+    table: &TableDef,
     columns: &[u16],
 ) -> Result<LogicalPlan, SqlError> {
     let (input, values): (LogicalPlan, Vec<(Expr, String)>) = match plan {
@@ -281,7 +286,7 @@ pub(crate) fn cast_assigned(
             exprs.push(value.alias(name));
             continue;
         }
-        let column = &table.def().columns[usize::from(columns[i - 1])];
+        let column = &table.columns[usize::from(columns[i - 1])];
         let to = arrow_type(column.ty.data_type);
         check_assignable(&value.get_type(input.schema())?, &to, &column.name, &column.declared)?;
         exprs.push(value.cast_to(&to, input.schema())?.alias(name));

@@ -67,6 +67,17 @@ pub(crate) fn delete(delete: &Delete) -> Result<RowQuery, SqlError> {
     find("DELETE", target, others, Vec::new(), selection, order_by, limit)
 }
 
+/// The table that `update` updates.
+pub(crate) fn updated_table(update: &Update) -> Result<String, SqlError> {
+    match &update.table.relation {
+        TableFactor::Table { name, .. } => table_name(name),
+        other => {
+            let message = format!("UPDATE takes the name of a table, not {other}");
+            Err(SqlError::failed(state::SYNTAX_ERROR, message))
+        }
+    }
+}
+
 /// What `update` updates, and to which values.
 pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
     let Update {

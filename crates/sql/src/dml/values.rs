@@ -69,6 +69,6 @@ impl ValuesQuery {
     pub(crate) fn cast(&self, plan: LogicalPlan, table: &Table) -> Result<LogicalPlan, SqlError> {
         let columns: Vec<u16> = (0..table.def().columns.len() as u16).collect();
         let rows = self.cells.len() / columns.len();
-        cast_assigned(plan, table, &columns.repeat(rows))
+        cast_assigned(plan, table.def(), &columns.repeat(rows))
     }
 }

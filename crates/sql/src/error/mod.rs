@@ -246,6 +246,7 @@ impl SqlError {
 fn engine_sqlstate(e: &EngineError) -> &'static str {
     match e {
         EngineError::Conflict { .. } => state::SERIALIZATION_FAILURE,
+        EngineError::SequenceEnd { .. } => state::SEQUENCE_LIMIT_EXCEEDED,
         EngineError::DuplicateKey { .. } | EngineError::Unique { .. } => state::UNIQUE_VIOLATION,
         EngineError::ForeignKey { .. } => state::FOREIGN_KEY_VIOLATION,
         EngineError::Referenced { .. } => state::DEPENDENT_OBJECTS_STILL_EXIST,

@@ -47,6 +47,7 @@ use super::rest::{Rest, Tree, seen};
 use super::values::{KeyValue, key_value};
 use crate::dml::{self, Checks};
 use crate::names::TARGET;
+use crate::sequences::NEXT_BY_ID;
 use crate::session::plan;
 use crate::statement::ShortShape as Shape;
 use crate::types::sql_type;
@@ -236,18 +237,19 @@ pub(super) async fn planned(
             (of_query(query.clone()).await?, Action::Select { schema, rest: None }, 0)
         }
         Sql::Update(update) => {
-            let mut found = dml::rewrite_update(update)?;
+            let mut found = dml::rewrite_update(&*dml::assigned(update, table)?)?;
             let set = dml::column_numbers(table, &found.assigned)?;
             let checks = Checks::of(&state, table.def())?;
             let others = checks.others(&set);
             found.also_select(others.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
             let all: Vec<u16> = set.iter().chain(&others).copied().collect();
-            let logical = dml::cast_assigned(of_query(found.query).await?, table, &all)?;
+            let logical = dml::cast_assigned(of_query(found.query).await?, table.def(), &all)?;
             (logical, Action::Update { set, others, checks }, 1)
         }
         Sql::Delete(delete) => (of_query(dml::rewrite_delete(delete)?.query).await?, Action::Delete, 1),
         Sql::Insert(insert) => {
-            let Some(values) = dml::ValuesQuery::of(insert, table)? else { return Ok(Planned::Not) };
+            let insert = dml::filled(insert, table)?;
+            let Some(values) = dml::ValuesQuery::of(&insert, table)? else { return Ok(Planned::Not) };
             let logical = values.cast(of_query(values.query()).await?, table)?;
             let checks = Checks::of(&state, table.def())?;
             (logical, Action::Insert { columns: table.def().columns.len(), checks }, 1)
@@ -308,6 +310,8 @@ fn is_settled(plan: &LogicalPlan) -> Result<bool, SqlError> {
         node.apply_expressions(|e| {
             e.apply(|e| {
                 settled &= match e {
+                    // The default of a column is evaluated once for each row.
+                    Expr::ScalarFunction(f) if f.func.name() == NEXT_BY_ID => true,
                     Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Immutable,
                     Expr::AggregateFunction(f) => f.func.signature().volatility == Volatility::Immutable,
                     Expr::Column(_)

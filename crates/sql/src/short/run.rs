@@ -345,7 +345,7 @@ impl ShortPlan {
                 };
                 let numbers = set.iter().chain(others).copied();
                 let arrays: BTreeMap<u16, ArrayRef> = numbers.zip(values.into_iter().flatten()).collect();
-                update(txn, &table, &rows, set, &arrays, checks)
+                update(txn, &table, &rows, set, arrays, checks)
             }
             Action::Delete => {
                 if dml::is_referenced(&snapshot, &table) {
@@ -405,8 +405,8 @@ fn insert(
         }
     };
     let arrays = (0..columns).map(|c| Ok((c as u16, column(c)?)));
-    let arrays = arrays.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
-    checks.verify(&arrays, rows)?;
+    let mut arrays = arrays.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+    checks.complete(&mut arrays, rows)?;
     let new = arrays.iter().map(|(&c, array)| dml::column_of(table.def(), c, array));
     let new = new.collect::<Result<Vec<_>, SqlError>>()?;
     Ok(Outcome::Done(txn.insert(table.name(), new)?))
@@ -417,11 +417,13 @@ fn update(
     table: &Arc<Table>,
     rows: &[RowAddress],
     set: &[u16],
-    arrays: &BTreeMap<u16, ArrayRef>,
+    mut arrays: BTreeMap<u16, ArrayRef>,
     checks: &Checks,
 ) -> Result<Outcome<u64>, SqlError> {
-    checks.verify(arrays, rows.len())?;
+    checks.complete(&mut arrays, rows.len())?;
+    let generated = checks.generated_by(set);
+    let set: Vec<u16> = set.iter().copied().chain(generated).collect();
     let new = set.iter().map(|&c| dml::column_of(table.def(), c, &arrays[&c]));
     let new = new.collect::<Result<Vec<_>, SqlError>>()?;
-    Ok(Outcome::Done(txn.update(table.name(), rows, set, new)?))
+    Ok(Outcome::Done(txn.update(table.name(), rows, &set, new)?))
 }

@@ -13,13 +13,15 @@ mod parse;
 mod prepare;
 mod result;
 mod rows;
+mod sequences;
 mod shape;
 mod short_shape;
 
-pub(crate) use identifiers::{fold, table_name};
+pub(crate) use identifiers::{Overriding, fold, overriding, parse_expression, table_name};
 pub(crate) use names::check_names;
 pub use parse::Statement;
 pub(crate) use prepare::{prepare, prepare_with_parameters};
 pub use result::StatementResult;
+pub(crate) use sequences::SequenceStatement;
 pub(crate) use shape::column_count;
 pub(crate) use short_shape::{Shape as ShortShape, literal_value, number};

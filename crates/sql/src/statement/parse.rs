@@ -1,15 +1,18 @@
 //! From a script's text to statements: PostgreSQL's dialect, with DataFusion's additions (EXPLAIN's options).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::Statement as Sql;
+use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Sql};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
 use super::depth;
 use super::dialect::LodeDialect;
+use super::identifiers::Overriding;
+use super::sequences::{self, SequenceStatement};
 use super::short_shape::Shape;
 use crate::SqlError;
 
@@ -22,6 +25,8 @@ pub struct Statement {
     pub(crate) depth: usize,
     /// Its shape, once it is known, if it can be short.
     shape: Arc<OnceLock<Option<Arc<Shape>>>>,
+    /// What sqlparser has no tree for.
+    pub(crate) sequence: Option<Arc<SequenceStatement>>,
 }
 
 impl fmt::Display for Statement {
@@ -32,7 +37,7 @@ impl fmt::Display for Statement {
 
 impl Statement {
     pub(crate) fn new(parsed: Parsed, depth: usize) -> Self {
-        Self { parsed: Arc::new(parsed), depth, shape: Arc::default() }
+        Self { parsed: Arc::new(parsed), depth, shape: Arc::default(), sequence: None }
     }
 
     /// Its shape, if it can be short.
@@ -74,6 +79,7 @@ impl Statement {
         let dialect = LodeDialect;
         let tokens = Tokenizer::new(&dialect, script).tokenize_with_location()?;
         let depth = depth::depth(&tokens)?;
+        let (tokens, overridden) = without_overriding(tokens);
         let mut parser = DFParserBuilder::new(tokens).with_dialect(&dialect).build()?;
         let mut statements = Vec::new();
         loop {
@@ -82,6 +88,7 @@ impl Statement {
                 separated = true;
             }
             let next = parser.parser.peek_token();
+            let mut sequence = None;
             let parsed = match &next.token {
                 Token::EOF => return Ok(statements),
                 found if !separated => {
@@ -100,6 +107,20 @@ impl Statement {
                     let what = "SET CONSTRAINTS: a constraint is checked as CREATE TABLE says";
                     return Err(SqlError::Unsupported(what.into()));
                 }
+                Token::Word(_) if sequences::is_next(&parser.parser) => {
+                    let statement = sequences::parse(&mut parser.parser);
+                    let statement = statement.map_err(|e| placed(e.into(), script))?;
+                    let name = statement.name.clone();
+                    sequence = Some(Arc::new(statement));
+                    Parsed::Statement(Box::new(Sql::CreateSequence {
+                        temporary: false,
+                        if_not_exists: false,
+                        name,
+                        data_type: None,
+                        sequence_options: Vec::new(),
+                        owned_by: None,
+                    }))
+                }
                 // DataFusion's own COPY has no FROM.
                 Token::Word(Word { keyword: Keyword::COPY, .. }) => {
                     let copy = parser.parser.parse_statement().map_err(|e| placed(e.into(), script))?;
@@ -107,8 +128,62 @@ impl Statement {
                 }
                 _ => parser.parse_statement().map_err(|e| placed(e.into(), script))?,
             };
-            statements.push(Self::new(parsed, depth));
+            let mut parsed = parsed;
+            let until = parser.parser.peek_token().span.start;
+            let within = |at: &Location| (next.span.start <= *at) && (*at < until || until.line == 0);
+            if let Some((_, overriding)) = overridden.iter().find(|(at, _)| within(at)) {
+                note_overriding(&mut parsed, *overriding);
+            }
+            statements.push(Self { sequence, ..Self::new(parsed, depth) });
         }
+    }
+}
+
+/// The tokens without `OVERRIDING SYSTEM VALUE` and `OVERRIDING USER VALUE`, which the parser does not know, and where these
+/// were.
+fn without_overriding(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<(Location, Overriding)>) {
+    let is = |t: &TokenWithSpan, text: &str| matches!(&t.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text));
+    if !tokens.iter().any(|t| is(t, "overriding")) {
+        return (tokens, Vec::new());
+    }
+    let solid: Vec<usize> =
+        (0..tokens.len()).filter(|&i| !matches!(tokens[i].token, Token::Whitespace(_))).collect();
+    let (mut left_out, mut found) = (BTreeSet::new(), Vec::new());
+    for three in solid.windows(3) {
+        let [a, b, c] = [&tokens[three[0]], &tokens[three[1]], &tokens[three[2]]];
+        let what = match () {
+            () if is(b, "system") => Overriding::System,
+            () if is(b, "user") => Overriding::User,
+            () => continue,
+        };
+        if is(a, "overriding") && is(c, "value") {
+            left_out.extend(three.iter().copied());
+            found.push((a.span.start, what));
+        }
+    }
+    let kept = tokens.into_iter().enumerate().filter(|(i, _)| !left_out.contains(i)).map(|(_, t)| t);
+    (kept.collect(), found)
+}
+
+/// Notes what the INSERT of a statement overrides.
+fn note_overriding(parsed: &mut Parsed, overriding: Overriding) {
+    match parsed {
+        Parsed::Explain(explain) => note_overriding(&mut explain.statement, overriding),
+        Parsed::Statement(sql) => {
+            let mut sql = sql.as_mut();
+            loop {
+                sql = match sql {
+                    Sql::Insert(insert) => return overriding.note(insert),
+                    Sql::Prepare { statement, .. } => statement.as_mut(),
+                    Sql::Query(query) => match query.body.as_mut() {
+                        SetExpr::Insert(insert) => insert,
+                        _ => return,
+                    },
+                    _ => return,
+                };
+            }
+        }
+        _ => {}
     }
 }
 

@@ -93,6 +93,7 @@ impl VisitorMut for Preparer {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         minus_before_power(expr);
+        names_of_relations(expr);
         literals::give_types(expr);
         microseconds(expr);
         cut_casts(expr);
@@ -156,6 +157,18 @@ fn minus_before_power(expr: &mut Expr) {
             op: BinaryOperator::PGExp,
             right: Box::new(take(right)),
         };
+    }
+}
+
+/// `'name'::regclass` is the name: functions over sequences take it as a text.
+fn names_of_relations(expr: &mut Expr) {
+    let Expr::Cast { expr: of, data_type: DataType::Custom(name, _), .. } = expr else { return };
+    let is_class = name.0.last().and_then(|part| part.as_ident());
+    let is_class = is_class.is_some_and(|i| i.value.eq_ignore_ascii_case("regclass"));
+    if let (true, Expr::Value(v)) = (is_class, of.as_ref())
+        && matches!(v.value, Value::SingleQuotedString(_))
+    {
+        *expr = std::mem::replace(of, Expr::value(Value::Null));
     }
 }
 

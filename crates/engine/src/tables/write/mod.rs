@@ -171,7 +171,10 @@ impl WriteTxn {
 
     /// Whether it has changed nothing yet.
     pub fn is_unchanged(&self) -> bool {
-        self.changes.is_empty() && self.index_rules.is_empty() && self.has_same_tables() && self.has_same_objects()
+        self.changes.is_empty()
+            && self.index_rules.is_empty()
+            && self.has_same_tables()
+            && self.has_same_objects()
     }
 
     /// Whether its tables have the definitions that they had at its begin.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::WriteTxn;
-use crate::tables::objects::{self, Object, ObjectKind};
+use crate::tables::objects::{self, Object, ObjectKind, SequenceDef};
+use crate::tables::table::Table;
 
 impl WriteTxn {
     /// The number of a new sequence.
@@ -14,6 +15,21 @@ impl WriteTxn {
     /// The object of this kind and name, as the transaction has it.
     pub fn object(&self, kind: ObjectKind, name: &str) -> Option<&Object> {
         objects::get(&self.catalog.objects, kind, name)
+    }
+
+    /// The sequences, by name, as the transaction has them.
+    pub fn sequences(&self) -> impl Iterator<Item = (&str, &SequenceDef)> {
+        objects::sequences(&self.catalog.objects)
+    }
+
+    /// The tables, as the transaction has them.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.catalog.tables.values()
+    }
+
+    /// Whether a table has an index of this name.
+    pub fn has_index(&self, name: &str) -> bool {
+        self.catalog.tables.values().any(|t| t.indexes().iter().any(|i| i.name == name))
     }
 
     /// Makes or replaces an object.

@@ -1,0 +1,170 @@
+//! CREATE SEQUENCE, ALTER SEQUENCE, and the sequences of SERIAL and IDENTITY columns.
+
+use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
+use lode_engine::{Object, ObjectKind, SequenceDef, SequenceOwner, WriteTxn};
+use lode_page::DataType as ColumnType;
+
+use super::no_relation;
+use super::options::{SequenceOption, defined};
+use crate::error::state;
+use crate::statement::{SequenceStatement, StatementResult, fold, table_name};
+use crate::threads::blocking;
+use crate::{Session, SqlError};
+
+/// The sequence of a column that a statement makes.
+pub(crate) struct NewSequence {
+    /// The column.
+    pub(crate) column: u16,
+    /// The column's type, which is that of the numbers.
+    pub(crate) data_type: ColumnType,
+    /// Options of an IDENTITY column.
+    pub(crate) options: Vec<SequenceOption>,
+    /// `Some(always)` for an IDENTITY column.
+    pub(crate) identity: Option<bool>,
+}
+
+impl NewSequence {
+    /// The definition, with its number.
+    ///
+    /// # Errors
+    /// When the options do not go together.
+    pub(crate) fn defined(&self, id: u32) -> Result<SequenceDef, SqlError> {
+        let t = match self.data_type {
+            ColumnType::SmallInt => DataType::SmallInt(None),
+            ColumnType::Integer => DataType::Integer(None),
+            ColumnType::BigInt => DataType::BigInt(None),
+            other => {
+                let message =
+                    format!("identity column type must be smallint, integer, or bigint, not {other}");
+                return Err(SqlError::failed(state::INVALID_PARAMETER_VALUE, message));
+            }
+        };
+        let options: Vec<_> =
+            [SequenceOption::As(t)].into_iter().chain(self.options.iter().cloned()).collect();
+        defined(id, &options, None)
+    }
+}
+
+/// Whether a relation of this name is there.
+fn is_taken(txn: &WriteTxn, name: &str) -> bool {
+    let is_object = |kind| txn.object(kind, name).is_some();
+    txn.table(name).is_some()
+        || is_object(ObjectKind::Sequence)
+        || is_object(ObjectKind::View)
+        || txn.has_index(name)
+}
+
+/// A name that no relation has: `wanted`, or `wanted` with a number.
+pub(crate) fn free_name(txn: &WriteTxn, wanted: &str) -> String {
+    let numbered = (1..).map(|n| format!("{wanted}{n}"));
+    let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
+    names.find(|name| !is_taken(txn, name)).expect("there is no end of numbers")
+}
+
+/// Runs CREATE SEQUENCE or ALTER SEQUENCE.
+pub(crate) async fn define(
+    session: &Session,
+    statement: &SequenceStatement,
+) -> Result<StatementResult, SqlError> {
+    let statement = statement.clone();
+    let name = table_name(&statement.name)?;
+    let verb = if statement.creates { "CREATE SEQUENCE" } else { "ALTER SEQUENCE" };
+    if statement.creates {
+        crate::ddl::check_name("sequence", &name)?;
+    }
+    let mut work = session.work().await?;
+    blocking(move || {
+        match statement.creates {
+            true => create(&mut work.txn, &name, &statement)?,
+            false => alter(&mut work.txn, &name, &statement)?,
+        }
+        work.finish()
+    })
+    .await?;
+    Ok(StatementResult::done(verb))
+}
+
+fn create(txn: &mut WriteTxn, name: &str, statement: &SequenceStatement) -> Result<(), SqlError> {
+    if is_taken(txn, name) {
+        return match statement.if_exists {
+            true => Ok(()),
+            false => {
+                let message = format!("relation \"{name}\" already exists");
+                Err(SqlError::failed(state::DUPLICATE_TABLE, message))
+            }
+        };
+    }
+    let def = defined(txn.new_sequence(), &statement.options, None)?;
+    let def = owned(txn, def, &statement.options)?;
+    txn.put_object(name, Object::Sequence(def));
+    Ok(())
+}
+
+fn alter(txn: &mut WriteTxn, name: &str, statement: &SequenceStatement) -> Result<(), SqlError> {
+    let Some(Object::Sequence(old)) = txn.object(ObjectKind::Sequence, name).cloned() else {
+        return match (statement.if_exists, is_taken(txn, name)) {
+            (true, false) => Ok(()),
+            (_, false) => Err(no_relation(name)),
+            (_, true) => {
+                let message = format!("\"{name}\" is not a sequence");
+                Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message))
+            }
+        };
+    };
+    if let Some(to) = &statement.rename {
+        let to = fold(to);
+        crate::ddl::check_name("sequence", &to)?;
+        if is_taken(txn, &to) {
+            let message = format!("relation \"{to}\" already exists");
+            return Err(SqlError::failed(state::DUPLICATE_TABLE, message));
+        }
+        txn.drop_object(ObjectKind::Sequence, name);
+        txn.put_object(&to, Object::Sequence(old));
+        return Ok(());
+    }
+    let def = owned(txn, defined(old.id, &statement.options, Some(&old))?, &statement.options)?;
+    if def != old {
+        txn.put_object(name, Object::Sequence(def));
+    }
+    Ok(())
+}
+
+/// `def` with the owner that OWNED BY says.
+fn owned(txn: &WriteTxn, def: SequenceDef, options: &[SequenceOption]) -> Result<SequenceDef, SqlError> {
+    let owned_by = options.iter().find_map(|o| match o {
+        SequenceOption::OwnedBy(of) => Some(of),
+        _ => None,
+    });
+    let Some(owned_by) = owned_by else { return Ok(def) };
+    if def.owner.as_ref().is_some_and(|o| o.identity) {
+        let message = "cannot change ownership of identity sequence";
+        return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
+    }
+    let Some(column) = owned_by else { return Ok(SequenceDef { owner: None, ..def }) };
+    let (of, column) = match column.0.as_slice() {
+        [table @ .., column] if !table.is_empty() => {
+            (ObjectName(table.to_vec()), column.as_ident().map(fold))
+        }
+        _ => {
+            let message = "invalid OWNED BY option: specify OWNED BY table.column or OWNED BY NONE";
+            return Err(SqlError::failed(state::SYNTAX_ERROR, message));
+        }
+    };
+    let name = table_name(&of)?;
+    let table = txn.table(&name).ok_or_else(|| no_relation(&name))?;
+    let column = column.unwrap_or_default();
+    let Some(number) = table.column(&column) else { return Err(SqlError::NoColumn { table: name, column }) };
+    let owner = Some(SequenceOwner { table: table.id().raw(), column: number, identity: false });
+    Ok(SequenceDef { owner, ..def })
+}
+
+/// Drops the sequences that belong to a table, or to one of its columns.
+pub(crate) fn drop_owned(txn: &mut WriteTxn, table: u32, column: Option<u16>) {
+    let is_owned = |def: &SequenceDef| {
+        def.owner.as_ref().is_some_and(|o| o.table == table && column.is_none_or(|c| c == o.column))
+    };
+    let owned = txn.sequences().filter(|(_, def)| is_owned(def)).map(|(name, _)| name.to_owned());
+    for name in owned.collect::<Vec<_>>() {
+        txn.drop_object(ObjectKind::Sequence, &name);
+    }
+}
