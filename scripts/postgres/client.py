@@ -2,6 +2,7 @@
 
 psql shows neither the fields of an error nor an answer's bytes, so this speaks the protocol itself.
 """
+import re
 import select
 import socket
 import struct
@@ -93,8 +94,9 @@ class Client:
             self.open.copied.append(body.decode())
         elif kind == b"E":
             parts = {part[:1].decode(): part[1:].decode() for part in body.split(b"\0") if part}
-            self.open.error = [parts["C"]] + [f"{name} {parts[f]}" for f, name in FIELDS.items() if f in parts]
-            self.message_text = parts["M"]
+            fields = [f"{name} {parts[f]}" for f, name in FIELDS.items() if f in parts]
+            # The schema of temporary tables has a number of the session.
+            self.open.error = [parts["C"]] + [re.sub(r"^schema pg_temp_\d+$", "schema pg_temp", f) for f in fields]
         return kind == b"Z"
 
 
