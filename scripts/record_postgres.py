@@ -23,7 +23,7 @@ FOLDER = pathlib.Path(__file__).parent.parent / "crates/sql/tests/postgres"
 HEAD = """# Recorded from PostgreSQL 15 by scripts/record_postgres.py. Do not edit: run the script again.
 # `? statement`, then its answer: `: names of columns`, `| values of a row`, `> line that COPY wrote`, `= command tag`, or
 # `! SQLSTATE` and the fields of the error. Fields are apart by a tab, as COPY writes them: \\N is NULL, \\\\ a backslash.
-# `~` before an answer: PostgreSQL waited for another session.
+# `~` before an answer: PostgreSQL waited for another session. The rows of a plan are not recorded.
 """
 BEGINS = re.compile(r"\s*(begin|start\s+transaction)\b(?!.*isolation)", re.IGNORECASE | re.DOTALL)
 ISOLATION = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
@@ -39,13 +39,14 @@ def escaped(value):
     return value
 
 
-def lines_of(answer, waited):
+def lines_of(statement, answer, waited):
     lines = ["~"] if waited else []
     if answer.error:
         return lines + ["! " + "\t".join(answer.error)]
     if answer.names is not None:
         lines.append(": " + "\t".join(map(escaped, answer.names)))
-        lines += ["| " + "\t".join(map(escaped, row)) for row in answer.rows]
+        rows = [] if statement.any_rows else answer.rows
+        lines += ["| " + "\t".join(map(escaped, row)) for row in rows]
     lines += ["> " + line.rstrip("\n") for line in answer.copied]
     return lines + ["= " + (answer.tag or "")]
 
@@ -71,13 +72,13 @@ class Run:
             if answer is None:
                 self.pending[name] = number
                 continue
-            answers[number] = lines_of(answer, False)
+            answers[number] = lines_of(statement, answer, False)
             if BEGINS.match(statement.sql):
                 session.ask(ISOLATION)
                 session.answer(10)
             for other, waiting in list(self.pending.items()):
                 if (answer := self.sessions[other].answer(WAIT_SECONDS)) is not None:
-                    answers[waiting] = lines_of(answer, True)
+                    answers[waiting] = lines_of(statements[waiting], answer, True)
                     del self.pending[other]
         assert not self.pending, f"{self.pending} still wait at the end"
         for session in self.sessions.values():

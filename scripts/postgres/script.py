@@ -15,6 +15,8 @@ class Statement:
     session: str
     sql: str
     data: str
+    # Whether its rows are nobody's business, as those of EXPLAIN.
+    any_rows: bool
 
     def words(self):
         """The statement on one line."""
@@ -25,6 +27,7 @@ def split(text):
     """The statements of a script."""
     statements = []
     session = "A"
+    any_rows = False
     place = 0
     while True:
         space = re.compile(r"\s*").match(text, place)
@@ -36,6 +39,7 @@ def split(text):
             named = SESSION.match(text[place:end].rstrip())
             if named:
                 session = named.group(1)
+            any_rows |= text[place:end].rstrip() == "-- any rows"
             place = end
             continue
         end = statement_end(text, place)
@@ -48,7 +52,8 @@ def split(text):
             stop = text.index("\\.\n", begin - 1)
             data = text[begin:stop]
             place_after = stop + 3
-        statements.append(Statement(line, session, sql, data))
+        statements.append(Statement(line, session, sql, data, any_rows))
+        any_rows = False
         place = place_after
 
 
