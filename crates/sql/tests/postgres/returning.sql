@@ -16,6 +16,7 @@ INSERT INTO items (name) VALUES ('z') RETURNING 1 AS one, NULL AS nothing, now()
 UPDATE items SET qty = qty + 10 WHERE id = 1 RETURNING id, qty;
 UPDATE items SET price = 3 WHERE price = 0 AND id <= 3 RETURNING id, price;
 UPDATE items SET price = 9 WHERE id = 999 RETURNING *;
+-- unordered
 UPDATE items AS i SET qty = 0 FROM kinds AS k WHERE i.id = k.id RETURNING i.id, i.name, k.label;
 UPDATE items SET qty = DEFAULT WHERE id = 2 RETURNING qty, qty IS NULL AS empty;
 UPDATE items SET name = name || '!' WHERE id IN (2, 3) RETURNING name, length(name);
