@@ -32,7 +32,7 @@ ALTER TABLE rooms ALTER COLUMN beds SET DEFAULT id + 1;
 ALTER TABLE rooms ALTER COLUMN name SET DEFAULT now();
 ALTER TABLE rooms ALTER COLUMN beds DROP DEFAULT, ALTER COLUMN beds DROP NOT NULL;
 INSERT INTO rooms (id, price) VALUES (7, 1);
-SELECT name, beds FROM rooms WHERE id = 7;
+SELECT length(name) > 10 AS dated, beds FROM rooms WHERE id = 7;
 -- The default of an added column and the default of later rows are two things.
 ALTER TABLE rooms ADD COLUMN floor INTEGER DEFAULT 1;
 ALTER TABLE rooms ALTER COLUMN floor SET DEFAULT 2;
