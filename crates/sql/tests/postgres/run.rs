@@ -161,18 +161,13 @@ async fn answer(session: &Session, statement: &Statement) -> Got {
         sql = format!("{sql};\n{data}\\.\n");
     }
     let task = tokio::spawn(async move { ask(&session, &sql).await });
-    let failed = |message: &str| Got {
-        lines: vec![message.to_owned()],
-        fields: Vec::new(),
-        message: String::new(),
-    };
+    let failed =
+        |message: &str| Got { lines: vec![message.to_owned()], fields: Vec::new(), message: String::new() };
     match tokio::time::timeout(Duration::from_secs(STATEMENT_SECONDS_MAX), task).await {
         Ok(Ok(Ok(lines))) => Got { lines, fields: Vec::new(), message: String::new() },
-        Ok(Ok(Err(e))) => Got {
-            lines: vec![format!("! {}", e.sqlstate())],
-            fields: fields(&e),
-            message: e.to_string(),
-        },
+        Ok(Ok(Err(e))) => {
+            Got { lines: vec![format!("! {}", e.sqlstate())], fields: fields(&e), message: e.to_string() }
+        }
         Ok(Err(_)) => failed("a panic"),
         Err(_) => failed("no answer in time"),
     }
@@ -181,7 +176,9 @@ async fn answer(session: &Session, statement: &Statement) -> Got {
 async fn ask(session: &Session, sql: &str) -> Result<Vec<String>, SqlError> {
     let (schema, mut stream) = match session.execute(sql).await?.pop() {
         Some(StatementResult::Rows { schema, stream }) => (schema, stream),
-        Some(StatementResult::Count { verb: "INSERT", rows }) => return Ok(vec![format!("= INSERT 0 {rows}")]),
+        Some(StatementResult::Count { verb: "INSERT", rows }) => {
+            return Ok(vec![format!("= INSERT 0 {rows}")]);
+        }
         Some(done) => return Ok(vec![format!("= {done:?}")]),
         None => return Ok(Vec::new()),
     };

@@ -59,7 +59,8 @@ pub(crate) fn split(text: &str) -> Result<Vec<Statement>, String> {
         let mut data = None;
         if reads_lines(&sql) {
             let lines = rest.split_once('\n').map_or("", |(_, lines)| lines);
-            let stop = if lines.starts_with("\\.\n") { Some(0) } else { lines.find("\n\\.\n").map(|n| n + 1) };
+            let stop =
+                if lines.starts_with("\\.\n") { Some(0) } else { lines.find("\n\\.\n").map(|n| n + 1) };
             let stop = stop.ok_or_else(|| format!("line {line}: no \\. ends the lines of COPY"))?;
             data = Some(lines[..stop].to_owned());
             rest = &lines[stop + 3..];
@@ -75,14 +76,16 @@ pub(crate) fn split(text: &str) -> Result<Vec<Statement>, String> {
         };
         for comment in comments.drain(..) {
             if let Some(name) = comment.strip_prefix("-- session ") {
-                session = name.chars().next().ok_or_else(|| format!("line {line}: a session without a name"))?;
+                session =
+                    name.chars().next().ok_or_else(|| format!("line {line}: a session without a name"))?;
                 statement.session = session;
             } else if let Some(said) = comment.strip_prefix("-- differs: ") {
                 let (name, answer) = said
                     .split_once(": ")
                     .ok_or_else(|| format!("line {line}: a difference is `NAME: ANSWER`, not {said}"))?;
                 statement.differs = Some(Differs { name: name.to_owned(), answer: lines_of(answer) });
-            } else if let (Some(row), Some(differs)) = (comment.strip_prefix("-- | "), &mut statement.differs) {
+            } else if let (Some(row), Some(differs)) = (comment.strip_prefix("-- | "), &mut statement.differs)
+            {
                 differs.answer.push(format!("| {row}"));
             }
         }
