@@ -1,0 +1,58 @@
+-- ADD and DROP CONSTRAINT: checks, unique keys, primary keys, foreign keys.
+
+CREATE TABLE teams (id INTEGER, name TEXT, league INTEGER);
+CREATE TABLE players (id INTEGER, team INTEGER, shirt INTEGER, born DATE);
+INSERT INTO teams VALUES (1, 'Rovers', 1), (2, 'United', 1), (3, 'Rovers', 2);
+INSERT INTO players VALUES (1, 1, 9, '1999-05-05'), (2, 1, 10, '2001-01-01'), (3, 2, 9, NULL);
+ALTER TABLE teams ADD PRIMARY KEY (id);
+INSERT INTO teams VALUES (1, 'Again', 1);
+INSERT INTO teams VALUES (NULL, 'None', 1);
+ALTER TABLE teams ADD PRIMARY KEY (name);
+ALTER TABLE teams ADD CONSTRAINT teams_name_key UNIQUE (name);
+ALTER TABLE teams ADD CONSTRAINT teams_name_league UNIQUE (name, league);
+INSERT INTO teams VALUES (4, 'Rovers', 2);
+ALTER TABLE teams ADD CONSTRAINT league_positive CHECK (league > 0);
+ALTER TABLE teams ADD CONSTRAINT league_one CHECK (league = 1);
+ALTER TABLE teams ADD CONSTRAINT league_positive CHECK (league > 5);
+UPDATE teams SET league = 0 WHERE id = 1;
+ALTER TABLE teams ADD CHECK (name <> '');
+INSERT INTO teams VALUES (5, '', 1);
+-- Foreign keys.
+ALTER TABLE players ADD CONSTRAINT players_team FOREIGN KEY (team) REFERENCES teams (id);
+INSERT INTO players VALUES (4, 9, 1, NULL);
+INSERT INTO players VALUES (4, NULL, 1, NULL);
+DELETE FROM teams WHERE id = 1;
+ALTER TABLE players ADD CONSTRAINT nosuch FOREIGN KEY (team) REFERENCES nosuch (id);
+ALTER TABLE players ADD CONSTRAINT nokey FOREIGN KEY (team) REFERENCES teams (league);
+ALTER TABLE players ADD CONSTRAINT two FOREIGN KEY (team, shirt) REFERENCES teams (id);
+ALTER TABLE players ADD CONSTRAINT kinds FOREIGN KEY (born) REFERENCES teams (id);
+UPDATE players SET team = 3 WHERE id = 4;
+ALTER TABLE players ADD CONSTRAINT self FOREIGN KEY (shirt) REFERENCES teams (id);
+ALTER TABLE players ADD UNIQUE (team, shirt), ADD PRIMARY KEY (id);
+INSERT INTO players VALUES (5, 1, 9, NULL);
+INSERT INTO players VALUES (4, 2, 2, NULL);
+-- Dropping.
+ALTER TABLE teams DROP CONSTRAINT league_positive;
+UPDATE teams SET league = 0 WHERE id = 1;
+ALTER TABLE teams DROP CONSTRAINT league_positive;
+ALTER TABLE teams DROP CONSTRAINT IF EXISTS league_positive;
+ALTER TABLE teams DROP CONSTRAINT teams_pkey;
+ALTER TABLE teams DROP CONSTRAINT teams_pkey CASCADE;
+INSERT INTO players VALUES (6, 99, 1, NULL);
+INSERT INTO teams VALUES (1, 'Third', 3);
+INSERT INTO teams VALUES (NULL, 'Fourth', 3);
+ALTER TABLE teams DROP CONSTRAINT teams_name_league;
+INSERT INTO teams VALUES (8, 'Rovers', 2);
+ALTER TABLE teams ADD PRIMARY KEY (id);
+ALTER TABLE players DROP CONSTRAINT players_team_shirt_key;
+INSERT INTO players VALUES (7, 1, 9, NULL);
+ALTER TABLE players ADD CONSTRAINT players_age CHECK (born > '1990-01-01') NOT VALID;
+INSERT INTO players VALUES (8, 1, 11, '1980-01-01');
+ALTER TABLE players VALIDATE CONSTRAINT players_age;
+ALTER TABLE players RENAME CONSTRAINT players_age TO players_born;
+INSERT INTO players VALUES (8, 1, 11, '1980-01-01');
+ALTER TABLE players RENAME CONSTRAINT nosuch TO other;
+ALTER TABLE players ADD CONSTRAINT bad CHECK (nosuch > 1);
+ALTER TABLE players ADD CONSTRAINT bad UNIQUE (nosuch);
+ALTER TABLE players ADD CONSTRAINT bad CHECK (shirt);
+ALTER TABLE players ADD CONSTRAINT bad CHECK (shirt > (SELECT 1));

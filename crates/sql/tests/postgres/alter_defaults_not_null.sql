@@ -1,0 +1,50 @@
+-- ALTER COLUMN SET and DROP DEFAULT, SET and DROP NOT NULL.
+
+CREATE TABLE rooms (id INTEGER PRIMARY KEY, name TEXT, beds INTEGER, price NUMERIC(7, 2) NOT NULL DEFAULT 80);
+INSERT INTO rooms (id, name) VALUES (1, 'blue');
+ALTER TABLE rooms ALTER COLUMN beds SET DEFAULT 2;
+INSERT INTO rooms (id, name) VALUES (2, 'red');
+ALTER TABLE rooms ALTER beds SET DEFAULT 1 + 2;
+INSERT INTO rooms (id, name) VALUES (3, 'green');
+ALTER TABLE rooms ALTER COLUMN beds DROP DEFAULT;
+INSERT INTO rooms (id, name) VALUES (4, 'grey');
+SELECT id, name, beds, price FROM rooms ORDER BY id;
+ALTER TABLE rooms ALTER COLUMN price SET DEFAULT NULL;
+INSERT INTO rooms (id, name) VALUES (5, 'no price');
+ALTER TABLE rooms ALTER COLUMN price DROP NOT NULL;
+INSERT INTO rooms (id, name) VALUES (5, 'no price');
+SELECT price FROM rooms WHERE id = 5;
+ALTER TABLE rooms ALTER COLUMN price SET NOT NULL;
+UPDATE rooms SET price = 70 WHERE price IS NULL;
+ALTER TABLE rooms ALTER COLUMN price SET NOT NULL;
+UPDATE rooms SET price = NULL WHERE id = 5;
+ALTER TABLE rooms ALTER COLUMN beds SET NOT NULL;
+UPDATE rooms SET beds = 1 WHERE beds IS NULL;
+ALTER TABLE rooms ALTER COLUMN beds SET NOT NULL, ALTER COLUMN beds SET DEFAULT 4;
+INSERT INTO rooms (id, name) VALUES (6, 'hall') RETURNING beds;
+ALTER TABLE rooms ALTER COLUMN id DROP NOT NULL;
+ALTER TABLE rooms ALTER COLUMN nosuch SET DEFAULT 1;
+ALTER TABLE rooms ALTER COLUMN nosuch SET NOT NULL;
+ALTER TABLE rooms ALTER COLUMN nosuch DROP DEFAULT;
+ALTER TABLE nosuch ALTER COLUMN beds SET DEFAULT 1;
+ALTER TABLE rooms ALTER COLUMN beds SET DEFAULT 'many';
+ALTER TABLE rooms ALTER COLUMN beds SET DEFAULT id + 1;
+ALTER TABLE rooms ALTER COLUMN name SET DEFAULT now();
+ALTER TABLE rooms ALTER COLUMN beds DROP DEFAULT, ALTER COLUMN beds DROP NOT NULL;
+INSERT INTO rooms (id, price) VALUES (7, 1);
+SELECT length(name) > 10 AS dated, beds FROM rooms WHERE id = 7;
+-- The default of an added column and the default of later rows are two things.
+ALTER TABLE rooms ADD COLUMN floor INTEGER DEFAULT 1;
+ALTER TABLE rooms ALTER COLUMN floor SET DEFAULT 2;
+INSERT INTO rooms (id, price) VALUES (8, 1);
+ALTER TABLE rooms ALTER COLUMN floor DROP DEFAULT;
+INSERT INTO rooms (id, price) VALUES (9, 1);
+SELECT id, floor FROM rooms WHERE id >= 7 ORDER BY id;
+SELECT count(*) FROM rooms WHERE floor = 1;
+-- A sequence as a default.
+CREATE SEQUENCE key_no START 500;
+ALTER TABLE rooms ALTER COLUMN beds SET DEFAULT nextval('key_no');
+INSERT INTO rooms (id, price) VALUES (10, 1), (11, 1);
+SELECT id, beds FROM rooms WHERE id >= 10 ORDER BY id;
+ALTER TABLE rooms ALTER COLUMN beds DROP DEFAULT;
+DROP SEQUENCE key_no;

@@ -1,0 +1,47 @@
+-- DATE and TIMESTAMP as people write them: without seconds, with T, with words, and what is no date.
+
+SELECT TIMESTAMP '2024-03-05 08:30' AS t;
+SELECT '2024-03-05 08:30'::timestamp, '2024-03-05'::timestamp;
+SELECT '2024-03-05T08:30:15'::timestamp AS iso, '2024-03-05T08:30'::timestamp AS short;
+SELECT CAST('2024-03-05 8:05' AS TIMESTAMP) AS one_digit, '2024-3-5 08:05:01.5'::timestamp AS part;
+SELECT '2024-03-05 08:30:00.123456'::timestamp, '2024-03-05 08:30:00.1234567'::timestamp;
+SELECT '20240305'::date AS packed, '2024-060'::date AS day_of_year;
+SELECT 'March 5, 2024'::date AS us, '5 Mar 2024'::date AS eu, '2024-Mar-05'::date AS mixed;
+SELECT '03/05/2024'::date AS slashes;
+SELECT '2024-03-05 24:00'::timestamp AS midnight, '2024-03-05 11:30 PM'::timestamp AS pm;
+SELECT '1970-01-01'::date - '1969-12-31'::date AS one, 'epoch'::timestamp AS epoch;
+CREATE TABLE events (id INTEGER PRIMARY KEY, day DATE, at TIMESTAMP, at3 TIMESTAMP(3), at0 TIMESTAMP(0) DEFAULT '2024-01-01 10:00');
+INSERT INTO events (id, day, at) VALUES (1, '2024-03-05', '2024-03-05 08:30');
+INSERT INTO events (id, day, at, at3) VALUES (2, '2024-03-06', '2024-03-06', '2024-03-06 01:02:03.45678');
+INSERT INTO events (id, at0) VALUES (3, '2024-03-07 01:02:03.6');
+SELECT * FROM events ORDER BY id;
+SELECT id FROM events WHERE at >= '2024-03-05 08:30' ORDER BY id;
+SELECT id FROM events WHERE at BETWEEN '2024-03-05' AND '2024-03-05 23:59' ORDER BY id;
+SELECT id FROM events WHERE day = '2024-03-06' AND at = '2024-03-06 00:00';
+UPDATE events SET at = '2024-12-31 23:59' WHERE id = 1 RETURNING at;
+SELECT at + INTERVAL '1 minute' AS next, at - '2024-12-31 20:00' AS since FROM events WHERE id = 1;
+SELECT date_trunc('hour', at) AS hour, extract(minute FROM at) AS minute FROM events WHERE id = 1;
+SELECT at::date AS day, at::text AS text FROM events WHERE id = 1;
+SELECT INTERVAL '1 day 02:30' AS a, INTERVAL '90 minutes' AS b, INTERVAL '1 year 2 months' AS c;
+SELECT DATE '2024-02-28' + 2 AS later, DATE '2024-03-01' - 1 AS before;
+SELECT to_char(TIMESTAMP '2024-03-05 08:30', 'YYYY-MM-DD HH24:MI') AS shown;
+-- What is no date: form, and range.
+SELECT '2024-02-30'::date;
+SELECT '2024-13-01'::date;
+SELECT '2023-02-29 10:00'::timestamp;
+SELECT '2024-03-05 25:00'::timestamp;
+SELECT '2024-03-05 10:60'::timestamp;
+SELECT 'yesterdayish'::date;
+SELECT ''::date;
+SELECT '2024/03'::date;
+SELECT DATE '6000000-01-01';
+SELECT '2024-03-05 10:00'::timestamp + INTERVAL '300000 years';
+INSERT INTO events (id, day) VALUES (9, '2024-04-31');
+INSERT INTO events (id, at) VALUES (9, 'noon');
+UPDATE events SET day = 'someday' WHERE id = 1;
+SELECT id FROM events WHERE at > 'long ago';
+SELECT id FROM events WHERE at > 20240305;
+SELECT INTERVAL 'a while';
+SELECT date_trunc('fortnight', at) FROM events;
+SELECT extract(nosuch FROM at) FROM events;
+SELECT count(*) FROM events;

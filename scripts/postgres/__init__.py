@@ -1,0 +1,1 @@
+"""What scripts/record_postgres.py is made of."""
