@@ -24,17 +24,28 @@ pub(crate) struct CatalogAt {
     offload: Offload,
     counts: Arc<StatementCounts>,
     target: Option<Arc<Table>>,
+    /// Tables of the statement itself, by name.
+    own: Vec<(String, Arc<dyn TableProvider>)>,
 }
 
 impl CatalogAt {
     /// The catalog at `snapshot`; what its scans take is added to `counts`.
     pub(crate) fn new(snapshot: Snapshot, offload: Offload, counts: Arc<StatementCounts>) -> Self {
-        Self { snapshot, offload, counts, target: None }
+        Self { snapshot, offload, counts, target: None, own: Vec::new() }
     }
 
     /// The same with `table` under the name [`TARGET`] as well, showing its row identities.
     pub(crate) fn with_target(self, table: Arc<Table>) -> Self {
         Self { target: Some(table), ..self }
+    }
+
+    /// The same with tables of the statement itself.
+    pub(crate) fn with_own(self, own: Vec<(String, Arc<dyn TableProvider>)>) -> Self {
+        Self { own, ..self }
+    }
+
+    fn own(&self, name: &str) -> Option<&Arc<dyn TableProvider>> {
+        self.own.iter().find(|(own, _)| own == name).map(|(_, table)| table)
     }
 
     fn provider(&self, table: Arc<Table>) -> LodeTable {
@@ -84,10 +95,15 @@ impl SchemaProvider for CatalogAt {
         if let (TARGET, Some(target)) = (name, &self.target) {
             return Ok(Some(Arc::new(self.provider(target.clone()).with_row_identity())));
         }
+        if let Some(own) = self.own(name) {
+            return Ok(Some(own.clone()));
+        }
         Ok(self.snapshot.table(name).map(|t| Arc::new(self.provider(t)) as _))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        name == TARGET && self.target.is_some() || self.snapshot.table(name).is_some()
+        name == TARGET && self.target.is_some()
+            || self.own(name).is_some()
+            || self.snapshot.table(name).is_some()
     }
 }

@@ -20,7 +20,7 @@ use lode_engine::{EngineError, Snapshot, Table};
 use tracing::Instrument;
 
 use crate::session::{plan, start};
-use crate::statement::{ShortShape as Shape, Statement, StatementResult, prepare};
+use crate::statement::{OutputNames, ShortShape as Shape, Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
 use crate::{Prepared, Session, SqlError, copy, ddl, dml, modelled, sequences, short, show, upkeep};
@@ -227,7 +227,13 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
     let mut parsed = (*statement.parsed).clone();
     prepare(&mut parsed)?;
     match &parsed {
-        Parsed::Statement(sql) => run_sql(session, sql).await,
+        Parsed::Statement(sql) => {
+            let result = run_sql(session, sql).await?;
+            Ok(match statement.sql() {
+                Some(Sql::Query(query)) => result.named(OutputNames::of(query)),
+                _ => result,
+            })
+        }
         Parsed::Explain(explain) => {
             let result = run_explain(session, explain).await?;
             match (explain.options.analyze, statement.parsed.as_ref()) {

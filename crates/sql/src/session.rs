@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::{SQLOptions, SessionState};
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -238,8 +239,18 @@ impl Session {
 
     /// DataFusion's state for one statement at `snapshot`. `target` is the table that the statement changes, if any.
     pub(crate) fn state_at(&self, snapshot: Snapshot, target: Option<Arc<Table>>) -> SessionState {
+        self.state_with(snapshot, target, Vec::new())
+    }
+
+    /// The same, with tables of the statement itself.
+    pub(crate) fn state_with(
+        &self,
+        snapshot: Snapshot,
+        target: Option<Arc<Table>>,
+        own: Vec<(String, Arc<dyn TableProvider>)>,
+    ) -> SessionState {
         self.kept.of::<SequenceSession>().sees(snapshot.all_objects());
-        let mut catalog = CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone());
+        let mut catalog = CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone()).with_own(own);
         if let Some(table) = target {
             catalog = catalog.with_target(table);
         }

@@ -335,7 +335,7 @@ impl Table {
     }
 
     /// The keys: those of the definition, and unique indexes.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
+    pub fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
         let unique = self.indexes.iter().filter(|i| i.kind == IndexKind::Btree { unique: true });
         self.def.keys().chain(unique.map(|i| (Some(i.name.as_str()), &i.columns[..])))
     }

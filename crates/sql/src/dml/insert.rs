@@ -9,12 +9,15 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, Values, WriteOp};
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Insert, Statement as Sql, TableObject};
+use datafusion::sql::sqlparser::ast::{Insert, OnInsert, Statement as Sql, TableObject};
 use futures::{StreamExt, stream};
-use lode_engine::{Snapshot, TableDef};
+use lode_engine::{EngineError, Snapshot, TableDef};
+use lode_page::Column;
 
-use super::load::conform;
-use super::{Change, Checks, check_assignable, find_table, load};
+use super::conflict::Conflict;
+use super::load::completed;
+use super::returning::Returning;
+use super::{Change, Checks, check_assignable, column_of, find_table, load};
 use crate::error::state;
 use crate::options::LodeOptions;
 use crate::session::{plan, start};
@@ -35,8 +38,10 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
     check_count(statement, table.def())?;
     let statement = &*super::filled(statement, &table)?;
-    let state = session.state_at(snapshot, None);
-    let plan = plan(&state, Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
+    let state = session.state_at(snapshot.clone(), None);
+    let mut plain = statement.clone();
+    (plain.on, plain.returning, plain.table_alias) = (None, None, None);
+    let plan = plan(&state, Parsed::Statement(Box::new(Sql::Insert(plain)))).await?;
     let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
         return Err(SqlError::Unsupported("INSERT that overwrites or replaces".into()));
     };
@@ -44,29 +49,91 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     check_inserted(&input, &def)?;
     let input = with_nullable_values(Arc::unwrap_or_clone(input))?;
     let checks = Checks::of(&state, &def)?;
+    let alias = statement.table_alias.as_ref().map(|a| &a.alias);
+    let mut returning = Returning::of(&statement.returning, &table, alias);
+    let conflict = match &statement.on {
+        None => None,
+        Some(OnInsert::OnConflict(on)) => Some(Conflict::of(on, &table)?),
+        Some(_) => return Err(SqlError::Unsupported("INSERT ... ON DUPLICATE KEY".into())),
+    };
 
     let (schema, mut rows) = start(&state, &input).await?;
     let bulk_rows = LodeOptions::of(state.config_options()).bulk_rows;
     let mut held = BufferedRows::default();
+    let holds_all = returning.is_some() || conflict.is_some();
     while let Some(batch) = rows.next().await {
         held.push(batch?);
-        if held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX {
+        if !holds_all && (held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX) {
             let all = stream::iter(held.batches.into_iter().map(Ok)).chain(rows);
             let (work, rows) = load(work, def, checks, all).await?;
             return finish(work, rows).await;
         }
     }
-    if held.rows == 0 {
-        work.finish()?;
-        return Ok(StatementResult::Count { verb: "INSERT", rows: 0 });
+    let mut count = 0;
+    let proposed = completed(&held.concat(&schema)?, &def, &checks)?;
+    let mut resolved = None;
+    if let Some(conflict) = conflict.filter(|_| held.rows > 0) {
+        let (on, of, all) = (snapshot.clone(), table.clone(), (proposed.clone(), held.rows));
+        let (conflict, found) = blocking(move || {
+            let found = conflict.resolve(&on, &of, &all.0, all.1)?;
+            Ok((conflict, found))
+        })
+        .await?;
+        let updated = conflict.updated(session, &snapshot, &table, alias, &found, &proposed).await?;
+        resolved = Some((found, updated));
     }
-    blocking(move || {
-        let columns = conform(&held.concat(&schema)?, &def, &checks)?;
-        let rows = work.txn.insert(&name, columns)?;
-        work.finish()?;
-        Ok(StatementResult::Count { verb: "INSERT", rows })
+    let (inserted, mut places) = match &resolved {
+        Some((found, _)) => found.inserted(&proposed)?,
+        None => (proposed, (0..held.rows as u64).collect()),
+    };
+    if let Some(returning) = &mut returning {
+        returning.add(&inserted, places.len())?;
+    }
+    let updated = resolved.and_then(|(_, updated)| updated);
+    if let (Some(returning), Some(updated)) = (&mut returning, &updated) {
+        returning.add(&updated.columns, updated.rows.len())?;
+        places.extend(&updated.places);
+        returning.sort(&places)?;
+    }
+    let of = name.clone();
+    work = blocking(move || {
+        if let Some(updated) = updated.filter(|u| !u.rows.is_empty()) {
+            let set = updated.set.iter().map(|c| column_of(&def, *c, &updated.columns[c]));
+            let set = set.collect::<Result<Vec<_>, SqlError>>()?;
+            count += work.txn.update(&of, &updated.rows, &updated.set, set)?;
+        }
+        let columns = inserted.iter().map(|(&c, array)| column_of(&def, c, array));
+        let columns = columns.collect::<Result<Vec<_>, SqlError>>()?;
+        let rows = columns.first().map_or(0, Column::rows);
+        count += match rows {
+            0 => 0,
+            rows if rows > bulk_rows => work.txn.load(&of, columns)?,
+            _ => work.txn.insert(&of, columns)?,
+        };
+        Ok((work, count))
     })
     .await
+    .map(|(work, done)| {
+        count = done;
+        work
+    })?;
+    let result = match returning {
+        Some(returning) => returning.result(session, &snapshot).await?,
+        None => StatementResult::Count { verb: "INSERT", rows: count },
+    };
+    let on_conflict = statement.on.is_some();
+    blocking(move || work.finish().map_err(|e| if on_conflict { again(e) } else { e })).await?;
+    Ok(result)
+}
+
+/// A key that another transaction has taken meanwhile is a conflict: the statement runs again, and finds the key.
+fn again(e: SqlError) -> SqlError {
+    match e {
+        SqlError::Engine(e @ (EngineError::DuplicateKey { .. } | EngineError::Unique { .. })) => {
+            EngineError::Conflict { what: e.to_string() }.into()
+        }
+        other => other,
+    }
 }
 
 /// Checks what planning an INSERT does not: its table, and how many columns its source has.

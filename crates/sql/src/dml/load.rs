@@ -134,6 +134,19 @@ pub(crate) fn conform(
     table: &TableDef,
     checks: &Checks,
 ) -> Result<Vec<Column>, SqlError> {
+    let arrays = completed(batch, table, checks)?;
+    arrays.iter().map(|(&i, array)| column_of(table, i, array)).collect()
+}
+
+/// The same as arrays, by column.
+///
+/// # Errors
+/// As [`conform`].
+pub(crate) fn completed(
+    batch: &RecordBatch,
+    table: &TableDef,
+    checks: &Checks,
+) -> Result<BTreeMap<u16, ArrayRef>, SqlError> {
     let names = || table.columns.iter().map(|c| c.name.as_str());
     if batch.num_columns() != table.columns.len() {
         let (expected, got) = (table.columns.len(), batch.num_columns());
@@ -145,7 +158,7 @@ pub(crate) fn conform(
     let cast = arrays.into_iter().zip(0u16..).map(|(array, i)| Ok((i, cast_to(table, i, array)?)));
     let mut arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
     checks.complete(&mut arrays, batch.num_rows())?;
-    arrays.iter().map(|(&i, array)| column_of(table, i, array)).collect()
+    Ok(arrays)
 }
 
 /// An array of the column's own type as a column of the engine.

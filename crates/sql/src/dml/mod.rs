@@ -11,10 +11,12 @@
 
 mod cascade;
 mod checks;
+mod conflict;
 mod fill;
 mod insert;
 mod load;
 mod parts;
+mod returning;
 mod rewrite;
 mod values;
 
@@ -27,7 +29,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate, Update, With};
+use datafusion::sql::sqlparser::ast::{Delete, Query, SelectItem, Statement as Sql, Truncate, Update, With};
 use lode_engine::{EngineError, RowAddress, Snapshot, Table, TableDef};
 
 pub(crate) use cascade::is_referenced;
@@ -36,6 +38,7 @@ pub(crate) use fill::{assigned, check_default, filled};
 pub(crate) use insert::{check_insert, insert};
 pub(crate) use load::{Unfit, cast_to, column_of, feed, load, to_array};
 use parts::{ChangedRows, Parts};
+use returning::Returning;
 pub(crate) use rewrite::{delete as rewrite_delete, empty_select, update as rewrite_update};
 pub(crate) use values::ValuesQuery;
 
@@ -77,7 +80,7 @@ pub(crate) async fn delete(
 ) -> Result<StatementResult, SqlError> {
     let mut found = rewrite::delete(statement)?;
     found.query.with = with;
-    delete_found(session, found, "DELETE").await
+    delete_found(session, found, "DELETE", &statement.returning).await
 }
 
 /// `TRUNCATE [TABLE] t`: deletes every row.
@@ -88,42 +91,72 @@ pub(crate) async fn truncate(session: &Session, statement: &Truncate) -> Result<
         let what = format!("TRUNCATE of \"{}\", which \"{by}\" references with ON DELETE", found.table);
         return Err(SqlError::Unsupported(format!("{what}: DELETE FROM does what it says")));
     }
-    delete_found(session, found, "TRUNCATE").await
+    delete_found(session, found, "TRUNCATE", &None).await
 }
 
 async fn delete_found(
     session: &Session,
     mut found: rewrite::RowQuery,
     verb: &'static str,
+    returning: &Option<Vec<SelectItem>>,
 ) -> Result<StatementResult, SqlError> {
     let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
-    let referenced = cascade::referenced(&snapshot, &table);
+    let mut returning = Returning::of(returning, &table, Some(&found.alias()));
+    let referenced = match &returning {
+        // RETURNING sees all columns.
+        Some(_) => (0..table.def().columns.len() as u16).collect(),
+        None => cascade::referenced(&snapshot, &table),
+    };
     found.also_select(referenced.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
-    let state = session.state_at(snapshot, Some(table));
+    let acts = cascade::is_referenced(&snapshot, &table);
+    let state = session.state_at(snapshot.clone(), Some(table));
     let plan = plan_query(&state, found.query).await?;
-    if !referenced.is_empty() {
+    if acts {
         let batch = run_to_end(&state, &plan).await?;
+        let mut changed = ChangedRows::default();
+        let batch = changed.only_new(&batch)?;
+        if let Some(returning) = &mut returning {
+            returning.add_found(&batch)?;
+        }
         let gone = cascade::DeletedRows::of(&found.table, referenced, &batch);
-        let (work, rows) = delete_rows(work, &found.table, batch, &mut ChangedRows::default()).await?;
-        let work = if rows > 0 { cascade::follow(session, work, gone).await? } else { work };
-        return blocking(move || {
-            work.finish()?;
-            Ok(StatementResult::Count { verb, rows })
-        })
-        .await;
+        let (mut work, rows) = delete_rows(work, &found.table, batch, &mut ChangedRows::default()).await?;
+        if rows > 0 {
+            work = cascade::follow(session, work, gone).await?;
+        }
+        return end(session, &snapshot, work, returning, StatementResult::Count { verb, rows }).await;
     }
     let mut parts = Parts::start(&state, &plan).await?;
     let (mut changed, mut rows) = (ChangedRows::default(), 0);
-    while let Some(batch) = parts.next().await? {
+    while let Some(mut batch) = parts.next().await? {
+        if let Some(returning) = &mut returning {
+            batch = changed.only_new(&batch)?;
+            returning.add_found(&batch)?;
+            let (with_rows, deleted) =
+                delete_rows(work, &found.table, batch, &mut ChangedRows::default()).await?;
+            (work, rows) = (with_rows, rows + deleted);
+            continue;
+        }
         let (with_rows, deleted) = delete_rows(work, &found.table, batch, &mut changed).await?;
         (work, rows) = (with_rows, rows + deleted);
     }
     drop(parts);
-    blocking(move || {
-        work.finish()?;
-        Ok(StatementResult::Count { verb, rows })
-    })
-    .await
+    end(session, &snapshot, work, returning, StatementResult::Count { verb, rows }).await
+}
+
+/// Ends a statement. Its result is that of RETURNING, or else `count`.
+async fn end(
+    session: &Session,
+    snapshot: &Snapshot,
+    work: StatementTxn,
+    returning: Option<Returning>,
+    count: StatementResult,
+) -> Result<StatementResult, SqlError> {
+    let result = match returning {
+        Some(returning) => returning.result(session, snapshot).await?,
+        None => count,
+    };
+    blocking(move || work.finish()).await?;
+    Ok(result)
 }
 
 /// Deletes the rows of a batch; answers how many there were.
@@ -159,16 +192,21 @@ pub(crate) async fn update(
     let mut found = rewrite::update(&*fill::assigned(statement, &table)?)?;
     found.query.with = with;
     let columns = column_numbers(&table, &found.assigned)?;
-    let state = session.state_at(snapshot, Some(table.clone()));
+    let state = session.state_at(snapshot.clone(), Some(table.clone()));
     let checks = Checks::of(&state, table.def())?;
-    let others = checks.others(&columns);
+    let returning = Returning::of(&statement.returning, &table, Some(&found.alias()));
+    let others = match &returning {
+        // RETURNING sees all columns.
+        Some(_) => (0..table.def().columns.len() as u16).filter(|c| !columns.contains(c)).collect(),
+        None => checks.others(&columns),
+    };
     found.also_select(others.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
     let plan = plan_query(&state, found.query).await?;
     let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
     let plan = cast_assigned(plan, table.def(), &all)?;
     let mut parts = Parts::start(&state, &plan).await?;
     let set = columns.iter().copied().chain(checks.generated_by(&columns)).collect();
-    let mut update = RowUpdate { table, set, all, checks, changed: ChangedRows::default() };
+    let mut update = RowUpdate { table, set, all, checks, changed: ChangedRows::default(), returning };
     let mut rows = 0;
     while let Some(batch) = parts.next().await? {
         let updated;
@@ -180,11 +218,7 @@ pub(crate) async fn update(
         rows += updated;
     }
     drop(parts);
-    blocking(move || {
-        work.finish()?;
-        Ok(StatementResult::Count { verb: "UPDATE", rows })
-    })
-    .await
+    end(session, &snapshot, work, update.returning, StatementResult::Count { verb: "UPDATE", rows }).await
 }
 
 /// An UPDATE whose rows come in parts.
@@ -196,6 +230,7 @@ struct RowUpdate {
     all: Vec<u16>,
     checks: Checks,
     changed: ChangedRows,
+    returning: Option<Returning>,
 }
 
 impl RowUpdate {
@@ -217,6 +252,9 @@ impl RowUpdate {
         let cast = given.map(|(&c, array)| Ok((c, load::cast_to(def, c, array)?)));
         let mut arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
         self.checks.complete(&mut arrays, batch.num_rows())?;
+        if let Some(returning) = &mut self.returning {
+            returning.add(&arrays, batch.num_rows())?;
+        }
         let values = self.set.iter().map(|c| load::column_of(def, *c, &arrays[c]));
         let values = values.collect::<Result<Vec<_>, _>>()?;
         Ok(work.txn.update(self.table.name(), &rows, &self.set, values)?)
@@ -259,7 +297,7 @@ async fn plan_query(state: &SessionState, query: Box<Query>) -> Result<LogicalPl
     plan(state, Parsed::Statement(Box::new(Sql::Query(query)))).await
 }
 
-/// Casts the new values, which follow the row identity, to the types of their columns. Where possible the cast is put
+/// Casts the new values, which follow the row identity, to the types of their columns. What follows them stays as it is. Where possible the cast is put
 /// directly over a value's expression, so that a literal is converted from its own digits.
 pub(crate) fn cast_assigned(
     plan: LogicalPlan,
@@ -286,7 +324,11 @@ pub(crate) fn cast_assigned(
             exprs.push(value.alias(name));
             continue;
         }
-        let column = &table.columns[usize::from(columns[i - 1])];
+        let Some(&column) = columns.get(i - 1) else {
+            exprs.push(value.alias(name));
+            continue;
+        };
+        let column = &table.columns[usize::from(column)];
         let to = arrow_type(column.ty.data_type);
         check_assignable(&value.get_type(input.schema())?, &to, &column.name, &column.declared)?;
         exprs.push(value.cast_to(&to, input.schema())?.alias(name));

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
-use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
@@ -60,6 +60,13 @@ fn bytes_of(batch: &RecordBatch) -> usize {
 pub(super) struct ChangedRows(HashMap<u64, u64>);
 
 impl ChangedRows {
+    /// The rows of a batch that were not there before. The first column identifies them.
+    pub(super) fn only_new(&mut self, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
+        let new: BooleanArray =
+            super::row_identities(batch).values().iter().map(|&row| Some(self.insert(row))).collect();
+        Ok(filter_record_batch(batch, &new)?)
+    }
+
     /// Adds a row; answers whether it is new.
     pub(super) fn insert(&mut self, row: u64) -> bool {
         let (word, bit) = (self.0.entry(row / 64).or_default(), 1 << (row % 64));

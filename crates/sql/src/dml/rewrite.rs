@@ -11,10 +11,11 @@
 //! DataFusion's `delete_from` and `update` are not used: they pass only the filters that could be pushed to the scan.
 //! After `IN (SELECT ...)` or LIMIT that list can be empty, which would mean every row.
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy, OrderByExpr,
-    OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Truncate,
-    Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
+    TableAlias, TableFactor, TableWithJoins, Truncate, Update, UpdateTableFromKind,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -37,6 +38,15 @@ pub(crate) struct RowQuery {
 }
 
 impl RowQuery {
+    /// The name by which its expressions know the changed table.
+    pub(super) fn alias(&self) -> Ident {
+        let SetExpr::Select(select) = self.query.body.as_ref() else { unreachable!("it was made so") };
+        match &select.from[0].relation {
+            TableFactor::Table { alias: Some(alias), .. } => alias.name.clone(),
+            _ => unreachable!("it was made so"),
+        }
+    }
+
     /// Adds columns of the changed table to the query's result.
     pub(crate) fn also_select<'a>(&mut self, columns: impl Iterator<Item = &'a str>) {
         let SetExpr::Select(select) = self.query.body.as_mut() else { unreachable!("it was made so") };
@@ -44,9 +54,11 @@ impl RowQuery {
             unreachable!("it was made so")
         };
         let of = alias.name.clone();
-        for (i, column) in columns.enumerate() {
+        let begin = 1 + self.assigned.len();
+        for column in columns {
             let value = Expr::CompoundIdentifier(vec![of.clone(), Ident::with_quote('"', column)]);
-            select.projection.push(aliased(value, format!("__lode_old_{i}")));
+            let name = format!("__lode_old_{}", select.projection.len() - begin);
+            select.projection.push(aliased(value, name));
         }
     }
 }
@@ -54,9 +66,9 @@ impl RowQuery {
 /// What `delete` deletes.
 pub(crate) fn delete(delete: &Delete) -> Result<RowQuery, SqlError> {
     let Delete {
-        tables, from, using, selection, returning, output, order_by, limit, optimizer_hints, ..
+        tables, from, using, selection, returning: _, output, order_by, limit, optimizer_hints, ..
     } = delete;
-    refuse("DELETE with RETURNING", returning.is_some() || output.is_some())?;
+    refuse("DELETE with OUTPUT", output.is_some())?;
     refuse("DELETE of several tables", !tables.is_empty())?;
     refuse("DELETE with hints", !optimizer_hints.is_empty())?;
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
@@ -85,7 +97,7 @@ pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
         assignments,
         from,
         selection,
-        returning,
+        returning: _,
         output,
         or,
         order_by,
@@ -93,7 +105,7 @@ pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
         optimizer_hints,
         ..
     } = update;
-    refuse("UPDATE with RETURNING", returning.is_some() || output.is_some())?;
+    refuse("UPDATE with OUTPUT", output.is_some())?;
     refuse("UPDATE OR", or.is_some())?;
     refuse("UPDATE with hints", !optimizer_hints.is_empty())?;
     let others = match from {
@@ -104,10 +116,14 @@ pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
         }
     };
     let mut sets: Vec<(String, Expr)> = Vec::new();
+    let mut each = Vec::with_capacity(assignments.len());
     for assignment in assignments {
-        let AssignmentTarget::ColumnName(name) = &assignment.target else {
-            return Err(SqlError::Unsupported("UPDATE with (columns) = ...: assign each column".into()));
-        };
+        match &assignment.target {
+            AssignmentTarget::ColumnName(name) => each.push((name.clone(), assignment.value.clone())),
+            AssignmentTarget::Tuple(names) => each.extend(tuple(names, &assignment.value)?),
+        }
+    }
+    for (name, value) in &each {
         let column = match name.0.as_slice() {
             [part] => part.as_ident().map(fold),
             _ => None,
@@ -120,9 +136,83 @@ pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
             let message = format!("multiple assignments to the column \"{column}\"");
             return Err(SqlError::failed(state::SYNTAX_ERROR, message));
         }
-        sets.push((column, assignment.value.clone()));
+        sets.push((column, value.clone()));
     }
     find("UPDATE", table, others, sets, selection, order_by, limit)
+}
+
+/// `(a, b) = (x, y)`, or `(a, b) = (SELECT x, y ...)`, column by column.
+fn tuple(names: &[ObjectName], value: &Expr) -> Result<Vec<(ObjectName, Expr)>, SqlError> {
+    let wrong_count = || {
+        let message = "number of columns does not match number of values";
+        SqlError::failed(state::SYNTAX_ERROR, message)
+    };
+    let values = match value {
+        Expr::Tuple(values) => values.clone(),
+        Expr::Nested(one) => vec![one.as_ref().clone()],
+        Expr::Function(f) if f.name.to_string().eq_ignore_ascii_case("row") => {
+            let FunctionArguments::List(list) = &f.args else { return Err(wrong_count()) };
+            let value = |a: &FunctionArg| match a {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Ok(e.clone()),
+                other => Err(SqlError::Unsupported(format!("the value {other}"))),
+            };
+            list.args.iter().map(value).collect::<Result<_, _>>()?
+        }
+        Expr::Subquery(query) => {
+            let selects = match query.body.as_ref() {
+                SetExpr::Select(select) if select.distinct.is_none() => select.projection.len(),
+                _ => 0,
+            };
+            let plain = |item: &SelectItem| {
+                matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+            };
+            let one = |i: usize| {
+                let mut query = query.clone();
+                let SetExpr::Select(select) = query.body.as_mut() else { return None };
+                if !select.projection.iter().all(plain) {
+                    return None;
+                }
+                select.projection = vec![select.projection[i].clone()];
+                Some(Expr::Subquery(query))
+            };
+            let each: Option<Vec<Expr>> = (0..selects).map(one).collect();
+            each.filter(|each| !each.is_empty()).ok_or_else(|| {
+                let what = "UPDATE ... SET (columns) = a subquery with DISTINCT, * or a set operation";
+                SqlError::Unsupported(what.into())
+            })?
+        }
+        _ => {
+            let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+            return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
+        }
+    };
+    if names.len() != values.len() {
+        return Err(wrong_count());
+    }
+    Ok(names.iter().cloned().zip(values).collect())
+}
+
+/// `UPDATE target SET ... FROM other WHERE selection`.
+pub(super) fn update_of(
+    target: TableFactor,
+    assignments: Vec<Assignment>,
+    other: TableFactor,
+    selection: Expr,
+) -> Update {
+    let of = |relation| TableWithJoins { relation, joins: Vec::new() };
+    Update {
+        update_token: AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        table: of(target),
+        assignments,
+        from: Some(UpdateTableFromKind::AfterSet(vec![of(other)])),
+        selection: Some(selection),
+        returning: None,
+        output: None,
+        or: None,
+        order_by: Vec::new(),
+        limit: None,
+    }
 }
 
 /// All rows of a table.
@@ -206,7 +296,7 @@ pub(super) fn aliased(expr: Expr, alias: String) -> SelectItem {
 }
 
 /// `name [AS alias]`, without anything else that SQL allows there.
-fn named(name: ObjectName, alias: Option<TableAlias>) -> Result<TableFactor, SqlError> {
+pub(super) fn named(name: ObjectName, alias: Option<TableAlias>) -> Result<TableFactor, SqlError> {
     Ok(TableFactor::Table {
         name,
         alias,
@@ -277,10 +367,8 @@ mod tests {
             let e = rewrite(sql).unwrap_err().to_string();
             assert!(e.contains(part), "{sql}: {e}");
         };
-        check("DELETE FROM t RETURNING a", "RETURNING");
-        check("UPDATE t SET a = 1 RETURNING a", "RETURNING");
         check("UPDATE t SET a = 1, a = 2", "multiple assignments");
-        check("UPDATE t SET (a, b) = (1, 2)", "assign each column");
+        check("UPDATE t SET (a, b) = (1, 2, 3)", "does not match");
         check("UPDATE t SET t.a = 1", "bare name");
         check("DELETE FROM t USING u WHERE t.a = u.a LIMIT 1", "LIMIT over several tables");
         check("DELETE FROM elsewhere.t", "no schema");

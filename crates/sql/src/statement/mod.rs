@@ -9,6 +9,7 @@ mod dialect;
 mod identifiers;
 mod literals;
 mod names;
+mod output_names;
 mod parse;
 mod prepare;
 mod result;
@@ -19,6 +20,7 @@ mod short_shape;
 
 pub(crate) use identifiers::{Overriding, fold, overriding, parse_expression, table_name};
 pub(crate) use names::check_names;
+pub(crate) use output_names::OutputNames;
 pub use parse::Statement;
 pub(crate) use prepare::{prepare, prepare_with_parameters};
 pub use result::StatementResult;

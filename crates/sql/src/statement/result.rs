@@ -1,9 +1,15 @@
 //! What a statement answers.
 
 use std::fmt;
+use std::sync::Arc;
 
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
+
+use super::OutputNames;
 
 /// What a statement answers.
 pub enum StatementResult {
@@ -29,6 +35,28 @@ pub enum StatementResult {
 }
 
 impl StatementResult {
+    /// The same rows, with columns of these names.
+    pub(crate) fn named(self, names: Option<OutputNames>) -> Self {
+        let Some(names) = names else { return self };
+        let (schema, stream) = match self {
+            Self::Rows { schema, stream } => (schema, stream),
+            other => return other,
+        };
+        let named = names.name(&schema);
+        if Arc::ptr_eq(&named, &schema) {
+            return Self::Rows { schema, stream };
+        }
+        let of = named.clone();
+        let rename = move |batch: RecordBatch| {
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let columns = batch.columns().to_vec();
+            Ok(RecordBatch::try_new_with_options(of.clone(), columns, &options)?)
+        };
+        let stream = stream.map(move |batch| batch.and_then(&rename));
+        let stream = Box::pin(RecordBatchStreamAdapter::new(named.clone(), stream));
+        Self::Rows { schema: named, stream }
+    }
+
     pub(crate) fn done(verb: &str) -> Self {
         Self::Done { verb: verb.to_owned() }
     }

@@ -1,0 +1,305 @@
+//! INSERT ... ON CONFLICT: rows whose key is there already are left out, or update the row that has it.
+//!
+//! ```text
+//!   proposed rows ─► keys ─┬─ of an earlier row of the statement ─► left out | 21000
+//!                          ├─ of a row of the table ─────────────► left out | SET, WHERE over (row, excluded) ─► update
+//!                          └─ free ──────────────────────────────► inserted
+//! ```
+//!
+//! Keys are looked up at the statement's snapshot. If another transaction commits such a key first, a statement that is a
+//! transaction of its own runs again; within a transaction the commit fails.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::{filter, take};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, ObjectName, OnConflict,
+    OnConflictAction, TableAlias, Update,
+};
+use lode_engine::{RowAddress, Snapshot, Table};
+use lode_page::{ColumnBuilder, Value, row};
+
+use super::rewrite::{self, RowQuery};
+use super::{Checks, cast_assigned, column_numbers, load, plan_query, row_identities, run_to_end};
+use crate::arrow_convert::to_arrow;
+use crate::error::state;
+use crate::names::{PROPOSED, TARGET};
+use crate::provider::ROW_IDENTITY;
+use crate::statement::{fold, table_name};
+use crate::types::arrow_schema;
+use crate::{Session, SqlError};
+
+/// A column that says which proposed row a row belongs to.
+const PLACE: &str = "__lode_place";
+
+/// What ON CONFLICT says.
+pub(super) struct Conflict {
+    /// The keys that count.
+    keys: Vec<Vec<u16>>,
+    update: Option<DoUpdate>,
+}
+
+/// What becomes of the proposed rows.
+pub(super) struct Resolved {
+    /// Which proposed rows are inserted.
+    pub(super) inserted: BooleanArray,
+    /// Rows of the table that conflict, each with its proposed row.
+    pub(super) conflicting: Vec<(RowAddress, usize)>,
+}
+
+impl Conflict {
+    /// The keys and the action.
+    ///
+    /// # Errors
+    /// 42P10 where no key has the columns, 42704 where no constraint has the name, 42601 for DO UPDATE without either.
+    pub(super) fn of(on: &OnConflict, table: &Table) -> Result<Self, SqlError> {
+        let def = table.def();
+        let all: Vec<(Option<&str>, &[u16])> = table.keys().collect();
+        let update = match &on.action {
+            OnConflictAction::DoNothing => None,
+            OnConflictAction::DoUpdate(update) => Some(update.clone()),
+        };
+        let keys = match &on.conflict_target {
+            None if update.is_some() => {
+                let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                return Err(SqlError::failed(state::SYNTAX_ERROR, message));
+            }
+            None => all.iter().map(|(_, key)| key.to_vec()).collect(),
+            Some(ConflictTarget::Columns(columns)) => {
+                let names: Vec<String> = columns.iter().map(fold).collect();
+                let mut wanted = column_numbers(table, &names)?;
+                wanted.sort_unstable();
+                wanted.dedup();
+                let same = |key: &&[u16]| {
+                    let mut key = key.to_vec();
+                    key.sort_unstable();
+                    key == wanted
+                };
+                let found: Vec<Vec<u16>> =
+                    all.iter().map(|(_, key)| *key).filter(same).map(<[u16]>::to_vec).collect();
+                if found.is_empty() {
+                    let message =
+                        "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                    return Err(SqlError::failed(state::INVALID_COLUMN_REFERENCE, message));
+                }
+                found
+            }
+            Some(ConflictTarget::OnConstraint(name)) => {
+                let name = table_name(name)?;
+                let primary = format!("{}_pkey", def.name);
+                let is_it = |of: &Option<&str>| of.map_or(name == primary, |of| of == name);
+                let found = all.iter().find(|(of, _)| is_it(of)).map(|(_, key)| key.to_vec());
+                vec![found.ok_or_else(|| {
+                    let message = format!("constraint \"{name}\" for table \"{}\" does not exist", def.name);
+                    SqlError::failed(state::UNDEFINED_OBJECT, message)
+                })?]
+            }
+        };
+        Ok(Self { keys, update })
+    }
+
+    /// Finds out which proposed rows conflict. `columns`: all columns of the proposed rows.
+    ///
+    /// # Errors
+    /// 21000 when DO UPDATE would change a row twice; when the drive fails.
+    pub(super) fn resolve(
+        &self,
+        snapshot: &Snapshot,
+        table: &Arc<Table>,
+        columns: &BTreeMap<u16, ArrayRef>,
+        rows: usize,
+    ) -> Result<Resolved, SqlError> {
+        let mut inserted = vec![true; rows];
+        let mut conflicting = Vec::new();
+        let mut changed = HashSet::new();
+        let mut seen: Vec<HashMap<Vec<u8>, usize>> = self.keys.iter().map(|_| HashMap::new()).collect();
+        let keys = self.keys.iter().map(|key| {
+            let columns = key.iter().map(|c| load::column_of(table.def(), *c, &columns[c]));
+            columns.collect::<Result<Vec<_>, SqlError>>()
+        });
+        let keys = keys.collect::<Result<Vec<_>, SqlError>>()?;
+        for place in 0..rows {
+            let mut values_of = Vec::with_capacity(keys.len());
+            let mut found = None;
+            for ((key, columns), seen) in self.keys.iter().zip(&keys).zip(&seen) {
+                let values: Vec<Value> = columns.iter().map(|c| c.value(place)).collect();
+                let bytes = (!values.iter().any(Value::is_null)).then(|| {
+                    let types: Vec<_> =
+                        key.iter().map(|&c| table.schema().columns[usize::from(c)].data_type).collect();
+                    row::encode(&types, &values)
+                });
+                if let Some(bytes) = &bytes
+                    && found.is_none()
+                {
+                    if seen.contains_key(bytes) {
+                        if self.update.is_some() {
+                            return Err(twice());
+                        }
+                        inserted[place] = false;
+                    }
+                    found = snapshot.rows_by_key(table, key, &values, 1)?.into_iter().next();
+                }
+                values_of.push(bytes);
+            }
+            if let Some(address) = found {
+                inserted[place] = false;
+                if self.update.is_some() {
+                    if !changed.insert(address.raw()) {
+                        return Err(twice());
+                    }
+                    conflicting.push((address, place));
+                }
+            }
+            if inserted[place] {
+                for (bytes, seen) in values_of.into_iter().zip(&mut seen) {
+                    bytes.map(|bytes| seen.insert(bytes, place));
+                }
+            }
+        }
+        Ok(Resolved { inserted: inserted.into(), conflicting })
+    }
+
+    /// The rows that DO UPDATE changes, with their new values; and which proposed row each belongs to.
+    pub(super) async fn updated(
+        &self,
+        session: &Session,
+        snapshot: &Snapshot,
+        table: &Arc<Table>,
+        alias: Option<&Ident>,
+        resolved: &Resolved,
+        proposed: &BTreeMap<u16, ArrayRef>,
+    ) -> Result<Option<Updated>, SqlError> {
+        let Some(update) = self.update.as_ref().filter(|_| !resolved.conflicting.is_empty()) else {
+            return Ok(None);
+        };
+        let def = table.def();
+        let places: UInt64Array = resolved.conflicting.iter().map(|(_, row)| *row as u64).collect();
+        let fields = arrow_schema(def);
+        let nullable = fields.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
+        let fields: Vec<Field> = nullable.collect();
+        let place = || Field::new(PLACE, DataType::UInt64, false);
+        // The rows of the table, as they are.
+        let all: Vec<u16> = (0..def.columns.len() as u16).collect();
+        let mut builders: Vec<ColumnBuilder> =
+            def.columns.iter().map(|c| ColumnBuilder::new(c.ty.data_type)).collect();
+        for (address, _) in &resolved.conflicting {
+            let values = snapshot.row_values(table, *address, &all)?;
+            for (builder, value) in builders.iter_mut().zip(&values) {
+                builder.push(value).map_err(lode_engine::EngineError::from)?;
+            }
+        }
+        let mut old = Vec::with_capacity(builders.len() + 2);
+        for builder in builders {
+            old.push(to_arrow(&builder.finish())?);
+        }
+        let addresses: UInt64Array = resolved.conflicting.iter().map(|(a, _)| a.raw()).collect();
+        old.push(Arc::new(addresses));
+        old.push(Arc::new(places.clone()));
+        let identity = Field::new(ROW_IDENTITY, DataType::UInt64, false);
+        let old_schema = Schema::new([&fields[..], &[identity, place()]].concat());
+        let old = in_memory(old_schema, old)?;
+        // The rows that were proposed.
+        let mut new =
+            proposed.values().map(|a| Ok(take(a, &places, None)?)).collect::<Result<Vec<_>, SqlError>>()?;
+        new.push(Arc::new(places));
+        let new = in_memory(Schema::new([&fields[..], &[place()]].concat()), new)?;
+        let tables = vec![(TARGET.to_owned(), old), (PROPOSED.to_owned(), new)];
+        let state = session.state_with(snapshot.clone(), None, tables);
+
+        let (mut found, columns) = self.query(update, table, alias)?;
+        let checks = Checks::of(&state, def)?;
+        let assigned: Vec<u16> = columns.clone();
+        let others: Vec<u16> = all.iter().copied().filter(|c| !assigned.contains(c)).collect();
+        found.also_select(others.iter().map(|&c| def.columns[usize::from(c)].name.as_str()));
+        found.also_select([PLACE].into_iter());
+        let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
+        let plan = plan_query(&state, found.query).await?;
+        let plan = cast_assigned(plan, def, &all)?;
+        let batch = run_to_end(&state, &plan).await?;
+        let rows = row_identities(&batch).values().iter().copied().map(RowAddress::from_raw).collect();
+        let given = all.iter().zip(&batch.columns()[1..]);
+        let cast = given.map(|(&c, array)| Ok((c, load::cast_to(def, c, array)?)));
+        let mut columns = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+        checks.complete(&mut columns, batch.num_rows())?;
+        let set = assigned.iter().copied().chain(checks.generated_by(&assigned)).collect();
+        let places = batch.column(batch.num_columns() - 1);
+        let places = places.as_any().downcast_ref::<UInt64Array>().expect("places are numbers");
+        Ok(Some(Updated { rows, set, columns, places: places.values().to_vec() }))
+    }
+
+    /// DO UPDATE as the query of an UPDATE: `UPDATE t SET ... FROM proposed AS excluded WHERE places are equal AND ...`.
+    fn query(
+        &self,
+        update: &DoUpdate,
+        table: &Table,
+        alias: Option<&Ident>,
+    ) -> Result<(RowQuery, Vec<u16>), SqlError> {
+        let alias = alias.cloned().unwrap_or_else(|| Ident::with_quote('"', table.name()));
+        let excluded = Ident::new("excluded");
+        let place = |of: &Ident| Expr::CompoundIdentifier(vec![of.clone(), Ident::with_quote('"', PLACE)]);
+        let belongs = Expr::BinaryOp {
+            left: Box::new(place(&alias)),
+            op: BinaryOperator::Eq,
+            right: Box::new(place(&excluded)),
+        };
+        let selection = match &update.selection {
+            None => belongs,
+            Some(condition) => Expr::BinaryOp {
+                left: Box::new(belongs),
+                op: BinaryOperator::And,
+                right: Box::new(Expr::Nested(Box::new(condition.clone()))),
+            },
+        };
+        let name = |name: &str| ObjectName::from(vec![Ident::with_quote('"', name)]);
+        let of =
+            |ident: &Ident| TableAlias { explicit: true, name: ident.clone(), columns: Vec::new(), at: None };
+        let assignments: Vec<Assignment> = update.assignments.clone();
+        let as_update: Update = rewrite::update_of(
+            rewrite::named(name(table.name()), Some(of(&alias)))?,
+            assignments,
+            rewrite::named(name(PROPOSED), Some(of(&excluded)))?,
+            selection,
+        );
+        let found = rewrite::update(&*super::assigned(&as_update, table)?)?;
+        let columns = column_numbers(table, &found.assigned)?;
+        Ok((found, columns))
+    }
+}
+
+/// The rows that DO UPDATE changes.
+pub(super) struct Updated {
+    pub(super) rows: Vec<RowAddress>,
+    /// The columns that change.
+    pub(super) set: Vec<u16>,
+    /// All columns, as they are then.
+    pub(super) columns: BTreeMap<u16, ArrayRef>,
+    /// The proposed row of each.
+    pub(super) places: Vec<u64>,
+}
+
+impl Resolved {
+    /// The proposed rows that are inserted, and their places.
+    pub(super) fn inserted(
+        &self,
+        columns: &BTreeMap<u16, ArrayRef>,
+    ) -> Result<(BTreeMap<u16, ArrayRef>, Vec<u64>), SqlError> {
+        let kept = columns.iter().map(|(&c, array)| Ok((c, filter(array, &self.inserted)?)));
+        let places = (0u64..).zip(self.inserted.iter()).filter(|(_, i)| *i == Some(true)).map(|(p, _)| p);
+        Ok((kept.collect::<Result<_, SqlError>>()?, places.collect()))
+    }
+}
+
+fn in_memory(schema: Schema, columns: Vec<ArrayRef>) -> Result<Arc<dyn TableProvider>, SqlError> {
+    let schema = Arc::new(schema);
+    let batch = RecordBatch::try_new(schema.clone(), columns)?;
+    Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+}
+
+fn twice() -> SqlError {
+    let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    SqlError::failed(state::CARDINALITY_VIOLATION, message)
+}

@@ -1,0 +1,104 @@
+//! RETURNING: expressions over the rows that a statement made, changed or deleted.
+//!
+//! ```text
+//!   rows of the statement, all columns ─► a table in memory, under the name of the changed table ─► SELECT ... ─► rows
+//! ```
+//!
+//! The rows are those that the statement has in hand: nothing is read again. They are computed before the statement ends, so that an
+//! error in them undoes it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::MemTable;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectName, SelectItem, SetExpr, Statement as Sql, TableAlias, TableWithJoins,
+};
+use futures::stream;
+use lode_engine::{Snapshot, Table};
+
+use super::rewrite;
+use crate::names::RETURNED;
+use crate::session::{plan, start};
+use crate::statement::{OutputNames, StatementResult, prepare};
+use crate::types::arrow_schema;
+use crate::{Session, SqlError};
+
+/// The RETURNING of a statement, and the rows for it so far.
+pub(super) struct Returning {
+    items: Vec<SelectItem>,
+    /// The name by which the expressions know the table.
+    alias: Ident,
+    schema: SchemaRef,
+    rows: Vec<RecordBatch>,
+}
+
+impl Returning {
+    /// The RETURNING of a statement that changes `table`, if it has one.
+    pub(super) fn of(items: &Option<Vec<SelectItem>>, table: &Table, alias: Option<&Ident>) -> Option<Self> {
+        let items = items.clone()?;
+        let alias = alias.cloned().unwrap_or_else(|| Ident::with_quote('"', table.name()));
+        let fields = arrow_schema(table.def());
+        let fields = fields.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Some(Self { items, alias, schema, rows: Vec::new() })
+    }
+
+    /// Adds rows, given by all columns of the table.
+    pub(super) fn add(&mut self, columns: &BTreeMap<u16, ArrayRef>, rows: usize) -> Result<(), SqlError> {
+        let columns = columns.values().cloned().collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        self.rows.push(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?);
+        Ok(())
+    }
+
+    /// Adds rows that a query has found: their identities, then all columns of the table.
+    pub(super) fn add_found(&mut self, found: &RecordBatch) -> Result<(), SqlError> {
+        let columns = (0u16..).zip(found.columns()[1..].iter().cloned()).collect();
+        self.add(&columns, found.num_rows())
+    }
+
+    /// Puts the rows in the order of these places.
+    pub(super) fn sort(&mut self, places: &[u64]) -> Result<(), SqlError> {
+        use datafusion::arrow::array::UInt64Array;
+        use datafusion::arrow::compute::{sort_to_indices, take_record_batch};
+        let all = concat_batches(&self.schema, &self.rows)?;
+        let order = sort_to_indices(&UInt64Array::from(places.to_vec()), None, None)?;
+        self.rows = vec![take_record_batch(&all, &order)?];
+        Ok(())
+    }
+
+    /// The result, computed.
+    ///
+    /// # Errors
+    /// Those of the expressions.
+    pub(super) async fn result(
+        self,
+        session: &Session,
+        snapshot: &Snapshot,
+    ) -> Result<StatementResult, SqlError> {
+        let rows = MemTable::try_new(self.schema, vec![self.rows])?;
+        let state = session.state_with(snapshot.clone(), None, vec![(RETURNED.to_owned(), Arc::new(rows))]);
+        let mut query = rewrite::empty_select();
+        let SetExpr::Select(select) = query.body.as_mut() else { unreachable!("SELECT 1 is a SELECT") };
+        let names = OutputNames::of_items(&self.items);
+        select.projection = self.items;
+        let name = ObjectName::from(vec![Ident::with_quote('"', RETURNED)]);
+        let alias = TableAlias { explicit: true, name: self.alias, columns: Vec::new(), at: None };
+        let relation = rewrite::named(name, Some(alias))?;
+        select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
+        let mut parsed = Parsed::Statement(Box::new(Sql::Query(query)));
+        prepare(&mut parsed)?;
+        let plan = plan(&state, parsed).await?;
+        let (schema, rows) = start(&state, &plan).await?;
+        let batches = datafusion::physical_plan::common::collect(rows).await?;
+        let batches = stream::iter(batches.into_iter().map(Ok));
+        let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), batches));
+        Ok(StatementResult::Rows { schema, stream }.named(Some(names)))
+    }
+}
