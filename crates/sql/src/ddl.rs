@@ -110,12 +110,7 @@ async fn create_table_as(
                 field.data_type()
             ))
         })?;
-        columns.push(ColumnDef {
-            name: field.name().clone(),
-            ty: ColumnType { data_type, nullable: true },
-            max_chars: None,
-            declared: data_type.to_string(),
-        });
+        columns.push(ColumnDef::new(field.name(), data_type));
     }
     let def = table_def(name, columns, Vec::new(), &create.table_options, session.default_changes())?;
     let table = Arc::new(def.clone());
@@ -196,7 +191,8 @@ fn column_def(
         }
     }
     let ty = ColumnType { data_type, nullable: nullable && key.is_none() };
-    Ok((ColumnDef { name, ty, max_chars, declared: column.data_type.to_string() }, key))
+    let declared = column.data_type.to_string();
+    Ok((ColumnDef { ty, max_chars, declared, ..ColumnDef::new(&name, ty.data_type) }, key))
 }
 
 /// A table's definition: checks names, makes the key's columns NOT NULL, and reads the options. Without a declared

@@ -168,8 +168,9 @@ fn check_page(
 ) -> Result<(u64, u64), EngineError> {
     let bad = |what: String| EngineError::BadPage { table: t.name().into(), lpid, what };
     let bytes = snapshot.view().read_page(lpid)?;
-    let (page, columns) = decode_page(lpid, &bytes)?;
+    let (page, mut columns) = decode_page(lpid, &bytes)?;
     check_owner(t.page_owner(), lpid, &page)?;
+    t.schema().complete(&mut columns, page.rows());
     for (c, column) in t.schema().columns.iter().zip(&columns) {
         if !c.nullable && (0..column.rows()).any(|row| column.is_null(row)) {
             return Err(bad("a NULL in a column that is NOT NULL".into()));
