@@ -62,6 +62,11 @@ impl Snapshot {
         self.catalog().above()
     }
 
+    /// The same state with other tables, without changes of a transaction.
+    pub(super) fn showing(&self, tables: Tables) -> Self {
+        self.with_catalog(shown(self.catalog(), TablesState::new(tables, None)))
+    }
+
     /// The reading transaction's own changes.
     pub(super) fn own(&self) -> Option<&OwnChanges> {
         self.tables_state().own.as_ref()
