@@ -12,6 +12,7 @@ use lode_engine::{
 use lode_firmware::Drive;
 use lode_page::{DataType, Value};
 use lode_program::{Aggregation, Call, CompareOp, Expr, Program};
+use proptest::prelude::*;
 use support::drive::TestDrive;
 use support::*;
 
@@ -205,6 +206,10 @@ fn a_column_that_is_added_reads_as_its_constant_and_no_row_is_written() {
         rewrite.push_all().unwrap();
         rewrite.finish().unwrap();
         expect(&db.snapshot().unwrap(), &now);
+        assert!(
+            db.snapshot().unwrap().table("t").unwrap().schema().absent.is_empty(),
+            "all pages have all columns"
+        );
         sound(&db);
     }
 }
@@ -452,8 +457,92 @@ fn a_table_and_its_columns_are_renamed_and_foreign_keys_follow() {
         assert!(db.alter_table("u", def.clone()).is_err(), "a foreign key needs the key");
         def.name = "child".into();
         assert_eq!(db.alter_table("u", def), Err(EngineError::TableExists("child".into())));
-        // The old name is free.
+        // The old name is free, and that of a table that is dropped at the same time.
         db.create_table(of_kind(kind), false).unwrap();
+        let mut txn = db.begin_write().unwrap();
+        let at =
+            txn.snapshot().row_by_key(&txn.table("u").unwrap(), &[0], &[Value::Int(600)]).unwrap().unwrap();
+        txn.delete("u", &[at]).unwrap();
+        txn.drop_table("child", false).unwrap();
+        let mut def = txn.table("u").unwrap().def().clone();
+        def.name = "child".into();
+        def.columns.push(added("n", DataType::BigInt, Value::Int(3)));
+        txn.alter_table("u", def).unwrap();
+        txn.commit().unwrap();
+        now.retain(|r| r[0] != Value::Int(600));
+        let s = db.snapshot().unwrap();
+        assert_eq!(sorted(read(&s, "child")), sorted(extended(&now, &[Value::Int(3)])));
+        sound(&db);
+    }
+}
+
+#[test]
+fn a_foreign_key_comes_to_rows_that_satisfy_it_and_to_a_column_that_is_added() {
+    for kind in KINDS {
+        let drive = Drive::in_memory(256 << 20);
+        let (db, rows) = filled(&drive, kind);
+        let mut child = of_kind(kind);
+        child.name = "child".into();
+        db.create_table(child, false).unwrap();
+        let put = |ks: &[i64]| {
+            let mut txn = db.begin_write().unwrap();
+            let columns = txn.table("child").unwrap().schema().columns.len();
+            let row =
+                |&k: &i64| row(k).into_iter().chain([Value::Int(k), Value::Int(k)]).take(columns).collect();
+            let rows: Vec<Row> = ks.iter().map(row).collect();
+            let of = columns_of(txn.snapshot(), "child", &rows);
+            txn.insert("child", of).unwrap();
+            txn.commit()
+        };
+        let remove = |k: i64| {
+            let mut txn = db.begin_write().unwrap();
+            let at = address(txn.snapshot(), k).unwrap();
+            txn.delete("t", &[at]).unwrap();
+            txn.commit()
+        };
+        let def = || db.snapshot().unwrap().table("child").unwrap().def().clone();
+        let with_key = |name: &str, column: u16| {
+            let mut def = def();
+            let rule = Rule::ForeignKey {
+                columns: vec![column],
+                parent: "t".into(),
+                parent_columns: vec![0],
+                on_delete: OnDelete::NoAction,
+            };
+            def.constraints.push(Constraint { name: name.into(), rule, deferral: Deferral::None });
+            def
+        };
+        put(&[10, 20, 900]).unwrap();
+        let broken = |e: Result<(), EngineError>| matches!(e, Err(EngineError::ForeignKey { .. }));
+        assert!(broken(db.alter_table("child", with_key("fk", 0))), "row 900 has no parent");
+        let mut parent = db.begin_write().unwrap();
+        let of = columns_of(parent.snapshot(), "t", &[row(900)]);
+        parent.insert("t", of).unwrap();
+        parent.commit().unwrap();
+        let mut shared = db.begin_write().unwrap();
+        let e = shared.alter_table("child", with_key("fk", 0)).unwrap_err().to_string();
+        assert!(e.contains("the right to write"), "{e}");
+        drop(shared);
+        db.alter_table("child", with_key("fk", 0)).unwrap();
+        assert!(put(&[11]).is_ok() && broken(put(&[901]).map(drop)) && broken(remove(900).map(drop)));
+        // A column that is added with its key, which no row has a value in.
+        let mut def = with_key("fk2", 3);
+        def.columns.push(ColumnDef::new("p", DataType::BigInt));
+        let mut changed = db.begin_exclusive().unwrap();
+        changed.alter_table("child", def).unwrap();
+        let of = columns_of(
+            &changed.current().unwrap(),
+            "child",
+            &[row(12).into_iter().chain([Value::Int(30)]).collect()],
+        );
+        changed.insert("child", of).unwrap();
+        changed.commit().unwrap();
+        assert!(broken(remove(30).map(drop)) && remove(31).is_ok());
+        assert_eq!(read(&db.snapshot().unwrap(), "t").len(), rows.len());
+        // With a constant that has no parent.
+        let mut def = with_key("fk3", 4);
+        def.columns.push(added("q", DataType::BigInt, Value::Int(5000)));
+        assert!(broken(db.alter_table("child", def)));
         sound(&db);
     }
 }
@@ -601,4 +690,213 @@ fn adding_a_column_takes_as_many_commands_for_many_rows_as_for_few() {
         assert_eq!(few.0, many.0, "commands");
         assert!(many.1 < few.1 + 1000 && many.1 < 20_000, "{} and {} bytes", few.1, many.1);
     }
+}
+
+/// A run of the model: what happens to a table, each with a number that chooses the details.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Insert(u64),
+    Update(u64),
+    Delete(u64),
+    Add(u64),
+    Drop(u64),
+    Rename(u64),
+    NotNull(u64),
+    Savepoint,
+    RollbackTo,
+    Commit,
+    Abort,
+    Merge,
+    Reopen,
+    Hold,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => any::<u64>().prop_map(Act::Insert),
+        4 => any::<u64>().prop_map(Act::Update),
+        2 => any::<u64>().prop_map(Act::Delete),
+        4 => any::<u64>().prop_map(Act::Add),
+        1 => any::<u64>().prop_map(Act::Drop),
+        1 => any::<u64>().prop_map(Act::Rename),
+        2 => any::<u64>().prop_map(Act::NotNull),
+        1 => Just(Act::Savepoint),
+        1 => Just(Act::RollbackTo),
+        4 => Just(Act::Commit),
+        1 => Just(Act::Abort),
+        2 => Just(Act::Merge),
+        1 => Just(Act::Reopen),
+        1 => Just(Act::Hold),
+    ]
+}
+
+/// Rows by their keys, and the definition.
+#[derive(Clone)]
+struct Model {
+    rows: std::collections::BTreeMap<i64, Row>,
+    def: TableDef,
+}
+
+impl Model {
+    fn value(&self, c: usize, seed: u64) -> Value {
+        let column = &self.def.columns[c];
+        match column.ty.data_type {
+            _ if column.is_dropped || column.ty.nullable && seed.is_multiple_of(5) => Value::Null,
+            DataType::Text => text(&format!("v{}", seed % 7)),
+            DataType::Boolean => Value::Boolean(seed.is_multiple_of(2)),
+            _ => Value::Int((seed % 11) as i64),
+        }
+    }
+
+    fn expect(&self, s: &Snapshot) {
+        let rows: Vec<Row> = self.rows.values().cloned().collect();
+        assert_eq!(s.table("t").unwrap().def(), &self.def);
+        assert_eq!(sorted(scan(s, "t").into_iter().map(|(_, r)| r).collect()), sorted(rows.clone()));
+        assert_eq!(sorted(read(s, "t")), sorted(rows));
+    }
+}
+
+fn run(kind: (Layout, Changes), acts: &[Act]) {
+    let drive = TestDrive::new();
+    let mut db = Some(open(&drive));
+    let alive = |db: &Option<Database>| db.clone().expect("it is open");
+    alive(&db).create_table(of_kind(kind), false).unwrap();
+    let def = alive(&db).snapshot().unwrap().table("t").unwrap().def().clone();
+    let mut committed = Model { rows: Default::default(), def };
+    let mut model = committed.clone();
+    let mut txn: Option<WriteTxn> = None;
+    let mut saved = None;
+    let mut held: Vec<(Snapshot, Model)> = Vec::new();
+    let mut names = 0;
+    for &act in acts {
+        let is_outside = matches!(act, Act::Commit | Act::Abort | Act::Merge | Act::Reopen | Act::Hold);
+        if !is_outside && txn.is_none() {
+            (txn, saved) = (Some(alive(&db).begin_write().unwrap()), None);
+        }
+        match act {
+            Act::Insert(seed) => {
+                let keys = (0..1 + seed % 40).map(|i| ((seed >> 8).wrapping_add(i * 7) % 500) as i64);
+                let keys: std::collections::BTreeSet<i64> =
+                    keys.filter(|k| !model.rows.contains_key(k)).collect();
+                let columns = model.def.columns.len();
+                let row = |&k: &i64| -> Row {
+                    let of = |c| model.value(c, seed.wrapping_add(k as u64 * 31 + c as u64));
+                    std::iter::once(Value::Int(k)).chain((1..columns).map(of)).collect()
+                };
+                let rows: Vec<Row> = keys.iter().map(row).collect();
+                let txn = txn.as_mut().unwrap();
+                let of = columns_of(&txn.current().unwrap(), "t", &rows);
+                match seed.is_multiple_of(4) {
+                    true => txn.load("t", of).unwrap(),
+                    false => txn.insert("t", of).unwrap(),
+                };
+                model.rows.extend(keys.into_iter().zip(rows));
+            }
+            Act::Update(seed) | Act::Delete(seed) => {
+                let txn = txn.as_mut().unwrap();
+                let now = txn.current().unwrap();
+                let chosen = model.rows.keys().copied().filter(|k| (*k as u64 ^ seed) % 4 == 0);
+                let chosen: Vec<i64> = chosen.take(1 + (seed % 150) as usize).collect();
+                let at = scan(&now, "t");
+                let address = |k: &i64| at.iter().find(|(_, r)| r[0] == Value::Int(*k)).unwrap().0;
+                let at: Vec<RowAddress> = chosen.iter().map(address).collect();
+                if matches!(act, Act::Delete(_)) {
+                    txn.delete("t", &at).unwrap();
+                    chosen.iter().for_each(|k| drop(model.rows.remove(k)));
+                    continue;
+                }
+                let c = 1 + seed as usize % (model.def.columns.len() - 1);
+                let value = |k: &i64| vec![model.value(c, seed.wrapping_add(*k as u64))];
+                let values: Vec<Row> = chosen.iter().map(value).collect();
+                let data_type = model.def.columns[c].ty.data_type;
+                txn.update("t", &at, &[c as u16], columns(&[data_type], &values)).unwrap();
+                for (k, v) in chosen.iter().zip(values) {
+                    model.rows.get_mut(k).unwrap()[c] = v[0].clone();
+                }
+            }
+            Act::Add(seed) => {
+                names += 1;
+                let types = [DataType::BigInt, DataType::Text, DataType::Boolean, DataType::Date];
+                let data_type = types[seed as usize % 4];
+                let mut column = added(&format!("a{names}"), data_type, Value::Null);
+                model.def.columns.push(column.clone());
+                let constant = model.value(model.def.columns.len() - 1, seed >> 3);
+                model.def.columns.pop();
+                column.ty.nullable = constant.is_null() || seed.is_multiple_of(2);
+                column.absent = Some(constant.clone().into());
+                alter(txn.as_mut().unwrap(), |d| d.columns.push(column.clone())).unwrap();
+                model.def.columns.push(column);
+                model.rows.values_mut().for_each(|r| r.push(constant.clone()));
+            }
+            Act::Drop(seed) => {
+                let c = 1 + seed as usize % (model.def.columns.len() - 1);
+                alter(txn.as_mut().unwrap(), |d| d.columns[c].is_dropped = true).unwrap();
+                model.def.columns[c].is_dropped = true;
+                model.def.columns[c].ty.nullable = true;
+            }
+            Act::Rename(seed) => {
+                names += 1;
+                let c = seed as usize % model.def.columns.len();
+                alter(txn.as_mut().unwrap(), |d| d.columns[c].name = format!("r{names}")).unwrap();
+                model.def.columns[c].name = format!("r{names}");
+            }
+            Act::NotNull(seed) => {
+                let c = 1 + seed as usize % (model.def.columns.len() - 1);
+                let nullable = !model.def.columns[c].ty.nullable || model.def.columns[c].is_dropped;
+                let refused = !nullable && model.rows.values().any(|r| r[c].is_null());
+                let done = alter(txn.as_mut().unwrap(), |d| d.columns[c].ty.nullable = nullable);
+                assert_eq!(matches!(done, Err(EngineError::ContainsNulls { .. })), refused, "{done:?}");
+                if !refused {
+                    done.unwrap();
+                    model.def.columns[c].ty.nullable = nullable;
+                }
+            }
+            Act::Savepoint => saved = Some((txn.as_mut().unwrap().savepoint().unwrap(), model.clone())),
+            Act::RollbackTo => {
+                if let Some((at, was)) = &saved {
+                    txn.as_mut().unwrap().rollback_to(at);
+                    model = was.clone();
+                }
+            }
+            Act::Commit => {
+                saved = None;
+                if let Some(txn) = txn.take() {
+                    txn.commit().unwrap();
+                    committed = model.clone();
+                }
+                committed.expect(&alive(&db).snapshot().unwrap());
+            }
+            Act::Abort => (txn, saved, model) = (None, None, committed.clone()),
+            // A merge is a change that an alteration would conflict with.
+            Act::Merge if txn.is_none() => alive(&db).merge("t").unwrap(),
+            Act::Reopen => {
+                (txn, saved, model) = (None, None, committed.clone());
+                held.clear();
+                db = None;
+                db = Some(open(&drive));
+                committed.expect(&alive(&db).snapshot().unwrap());
+            }
+            Act::Hold => held.push((alive(&db).snapshot().unwrap(), committed.clone())),
+            Act::Merge => {}
+        }
+        if let Some(txn) = &mut txn {
+            model.expect(&txn.current().unwrap());
+        }
+        held.iter().for_each(|(s, m)| m.expect(s));
+    }
+    drop((txn, saved));
+    sound(&alive(&db));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn alterations_among_changes_are_as_in_a_model(acts in prop::collection::vec(act(), 1..40)) {
+        KINDS.into_iter().for_each(|kind| run(kind, &acts));
+    }
+}
+
+fn cases() -> u32 {
+    std::env::var("LODE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40)
 }

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use lode_base::{Lpid, TableId};
-use lode_page::{Column, Node, Schema, row};
+use lode_page::{Column, ColumnType, Node, Schema, row};
 use lode_program::{ColumnSource, IndexEntry, IndexRule};
 use parking_lot::Mutex;
 
 use super::directory::Directory;
 use super::ids::{RowId, id_of_key};
 use crate::EngineError;
+use crate::tables::planted_cuts::{self, Planted as ForCuts};
 use crate::trees::Snapshot;
 
 /// Bytes of a row in a chunk beside its values.
@@ -86,7 +87,9 @@ impl Chunk {
             true => Vec::new(),
             false => row::decode_all(t.schema, images).map_err(|e| damaged(t, &e.to_string()))?,
         };
-        let bytes = 2 * image_bytes + (ids.len() + gone.len()) * ROW_BYTES + size_of::<Self>();
+        let columns_bytes = t.schema.columns.len() * size_of::<ColumnType>();
+        let bytes =
+            2 * image_bytes + (ids.len() + gone.len()) * ROW_BYTES + columns_bytes + size_of::<Self>();
         Self::new(t, ids, columns, gone, bytes)
     }
 
@@ -136,7 +139,9 @@ impl Chunk {
 
     /// Whether its columns and its entry are those of a table with this schema and page index.
     pub(super) fn is_of(&self, t: &RowsOf<'_>) -> bool {
-        self.entry_columns == t.rule.columns() && self.schema == *t.schema
+        let is_same = || self.schema == *t.schema;
+        self.entry_columns == t.rule.columns()
+            && planted_cuts::instead(ForCuts::ColumnsOfOtherSchema, is_same, || true)
     }
 }
 

@@ -57,6 +57,10 @@ impl WriteTxn {
         });
         let not_null: Vec<u16> = not_null.map(|(i, _)| i).collect();
         let adds_foreign_keys = adds_foreign_keys(old.def(), &def);
+        if !not_null.is_empty() || adds_foreign_keys {
+            // Rows that are loaded get their pages first. If the check fails, they have them already.
+            self.current()?;
+        }
         let saved = (self.catalog.clone(), self.changes.clone());
         let indexes: Vec<IndexDef> =
             old.indexes().iter().map(|i| IndexDef { table: def.name.clone(), ..i.clone() }).collect();
@@ -153,6 +157,14 @@ impl WriteTxn {
         Err(EngineError::invalid(&def.name, what))
     }
 
+    /// The tables of its snapshot to which the transaction gave other definitions.
+    pub(super) fn altered(&self) -> Vec<Arc<Table>> {
+        let tables = self.snapshot.tables();
+        let is_altered =
+            |t: &&Arc<Table>| self.catalog.table_of_id(t.id()).is_some_and(|now| now.def() != t.def());
+        tables.filter(is_altered).cloned().collect()
+    }
+
     /// The state that the transaction follows, with the definitions of the tables that it altered. It has the right to write, and is
     /// moved to that state.
     pub(super) fn with_definitions(&self) -> Snapshot {
@@ -162,23 +174,26 @@ impl WriteTxn {
         if tables.values().all(|t| altered(t).is_none()) {
             return self.snapshot.clone();
         }
-        let shown = tables.values().map(|t| altered(t).unwrap_or_else(|| t.clone()));
+        // A table that it drops may have the name that another one gets.
+        let stays = tables.values().filter(|t| self.catalog.table_of_id(t.id()).is_some());
+        let shown = stays.map(|t| altered(t).unwrap_or_else(|| t.clone()));
         let shown = shown.map(|t| (t.name().to_string(), t)).collect();
         self.snapshot.showing(Arc::new(shown))
     }
 }
 
-/// Whether a definition has a foreign key that the old one has not.
+/// Whether a definition has a foreign key that the old one has not. One to the table itself follows its name.
 pub(super) fn adds_foreign_keys(old: &TableDef, new: &TableDef) -> bool {
-    let keys = |def: &TableDef| -> Vec<Vec<u16>> {
+    type Key = (Vec<u16>, Option<String>, Vec<u16>);
+    let keys = |def: &TableDef| -> Vec<Key> {
         let of = def.constraints.iter().filter_map(|c| match &c.rule {
             Rule::ForeignKey { columns, parent, parent_columns, .. } => {
-                Some((columns, parent, parent_columns))
+                let other = Some(parent.clone()).filter(|p| *p != def.name);
+                Some((columns.clone(), other, parent_columns.clone()))
             }
             _ => None,
         });
-        of.map(|(columns, _, parent_columns)| [&columns[..], &[u16::MAX], &parent_columns[..]].concat())
-            .collect()
+        of.collect()
     };
     let was = keys(old);
     keys(new).iter().any(|key| !was.contains(key))

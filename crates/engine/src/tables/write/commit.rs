@@ -56,9 +56,10 @@ impl WriteTxn {
         }
         self.make_trees()?;
         let was = self.snapshot.clone();
+        let altered = self.altered();
         self.rebase(&mut changes)?;
         self.check_rows_unchanged(&was, &changes)?;
-        self.check_altered_unchanged(&was)?;
+        self.check_altered_unchanged(&was, &altered)?;
         drop(was);
         let reading = self.with_definitions();
         for (&id, change) in &mut changes {

@@ -344,15 +344,17 @@ impl WriteTxn {
         }
     }
 
-    /// Checks, with the right to write, that nobody changed rows of the tables that the transaction alters, since its snapshot `was`.
-    pub(super) fn check_altered_unchanged(&self, was: &Snapshot) -> Result<(), EngineError> {
-        for t in was.tables().filter(|t| t.has_delta()) {
-            if self.catalog.table_of_id(t.id()).is_none_or(|now| now.def() == t.def()) {
-                continue;
-            }
+    /// Checks, with the right to write, that nobody changed rows of the tables that the transaction `altered`, since its snapshot `was`.
+    pub(super) fn check_altered_unchanged(
+        &self,
+        was: &Snapshot,
+        altered: &[Arc<Table>],
+    ) -> Result<(), EngineError> {
+        for t in altered.iter().filter(|t| t.has_delta()) {
             let mut claims = Claims::default();
             claims.exclusive(t.id(), TABLE, &[]);
-            if self.trees.committer().conflict(was.csn(), &claims).is_some() {
+            let is_overtaken = || self.trees.committer().conflict(was.csn(), &claims).is_some();
+            if planted_cuts::instead(ForCuts::AlteredOvertaken, is_overtaken, || false) {
                 let what = format!("table \"{}\": it is altered here, and was changed", t.name());
                 return Err(EngineError::Conflict { what });
             }
