@@ -106,12 +106,12 @@ fn expect(s: &Snapshot, rows: &[Row]) {
         let at = address(s, k).unwrap_or_else(|| panic!("key {k} is missing"));
         assert_eq!(format!("{:?}", s.row_values(&t, at, &all).unwrap()), format!("{row:?}"), "by key");
         for c in 1..columns {
-            let (v, data_type) = (row[usize::from(c)].clone(), t.schema().columns[usize::from(c)].data_type);
-            let (filter, same): (Expr, Box<dyn Fn(&Value) -> bool>) = match v {
-                Value::Null => (Expr::IsNull(Box::new(Expr::Column(c))), Box::new(Value::is_null)),
-                v => (is(c, v.clone(), data_type), Box::new(move |o| *o == v)),
+            let (v, data_type) = (&row[usize::from(c)], t.schema().columns[usize::from(c)].data_type);
+            let filter = match v {
+                Value::Null => Expr::IsNull(Box::new(Expr::Column(c))),
+                v => is(c, v.clone(), data_type),
             };
-            let expected = rows.iter().filter(|r| same(&r[usize::from(c)])).count() as u64;
+            let expected = rows.iter().filter(|r| r[usize::from(c)] == *v).count() as u64;
             assert_eq!(filtered(s, filter.clone(), Answer::Rows).0, expected, "column {c} of row {k}");
         }
     }
@@ -795,7 +795,7 @@ fn run(kind: (Layout, Changes), acts: &[Act]) {
             Act::Update(seed) | Act::Delete(seed) => {
                 let txn = txn.as_mut().unwrap();
                 let now = txn.current().unwrap();
-                let chosen = model.rows.keys().copied().filter(|k| (*k as u64 ^ seed) % 4 == 0);
+                let chosen = model.rows.keys().copied().filter(|k| (*k as u64 ^ seed).is_multiple_of(4));
                 let chosen: Vec<i64> = chosen.take(1 + (seed % 150) as usize).collect();
                 let at = scan(&now, "t");
                 let address = |k: &i64| at.iter().find(|(_, r)| r[0] == Value::Int(*k)).unwrap().0;
@@ -872,7 +872,7 @@ fn run(kind: (Layout, Changes), acts: &[Act]) {
             Act::Reopen => {
                 (txn, saved, model) = (None, None, committed.clone());
                 held.clear();
-                db = None;
+                drop(db.take());
                 db = Some(open(&drive));
                 committed.expect(&alive(&db).snapshot().unwrap());
             }
