@@ -111,6 +111,14 @@ impl Database {
         self.parts.tables.change(|txn| txn.drop_table(name, if_exists))
     }
 
+    /// Gives a table another definition, as [`WriteTxn::alter_table`] does.
+    ///
+    /// # Errors
+    /// Those of [`WriteTxn::alter_table`] and of a commit.
+    pub fn alter_table(&self, name: &str, def: TableDef) -> Result<(), EngineError> {
+        self.parts.tables.change(|txn| txn.alter_table(name, def).map(|()| true)).map(drop)
+    }
+
     /// Adds columns to the page index of a table and makes the missing entries; answers whether it did.
     pub fn create_index(&self, def: IndexDef, if_not_exists: bool) -> Result<bool, EngineError> {
         self.parts.tables.change(|txn| txn.create_index(def, if_not_exists))

@@ -101,6 +101,14 @@ pub enum EngineError {
         /// The column.
         column: String,
     },
+    /// A column that should become NOT NULL, and has a NULL.
+    #[error("table \"{table}\": column \"{column}\" contains null values")]
+    ContainsNulls {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
     /// A string longer than its column.
     #[error(
         "table \"{table}\": a value of {chars} characters is too long for column \"{column}\" ({max_chars})"

@@ -446,7 +446,8 @@ mod tests {
         let lpid = |n| ExtentId::new(n).unwrap().page(3);
         let entry = |n| Entry::new(g.ppa(eblock(n), 64).unwrap(), 100, true);
         let column = ColumnType { data_type: DataType::Integer, nullable: false };
-        let r = IndexRule::new(Schema { version: 1, columns: vec![column] }, vec![0]).unwrap();
+        let r = IndexRule::new(Schema { version: 1, columns: vec![column], absent: Vec::new() }, vec![0])
+            .unwrap();
         let write = LoggedWrite { lpid: lpid(4), entry: entry(1), index: Some((7, Box::new([1, 2, 3]))) };
         let freed = vec![(eblock(3), 640), (eblock(127), 64)];
         let small = LoggedWrite { entry: Entry::inlined(7, 70, false), ..write.clone() };

@@ -25,7 +25,7 @@ pub use column::{Column, Values};
 pub use encoding::EncodingChoice;
 pub use error::PageError;
 pub use node::{Node, NodeMut, NodeValue};
-pub use schema::{ColumnType, DataType, Schema};
+pub use schema::{ABSENT_BYTES_MAX, ColumnType, Constant, DataType, Schema};
 pub use table_page::{PageKind, PageMeta, TablePage, decode_page, encode, encode_as};
 pub use value::Value;
 

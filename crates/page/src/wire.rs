@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   type:   tag 1, precision 1, scale 1
-//!   schema: version 4, columns 4, each: type 3, nullable 1
+//!   schema: version 4, columns 4, each: type 3, nullable 1; absent 4, each: value
 //!   value:  kind 1 (0 NULL, 1 BOOLEAN, 2 integer, 3 REAL, 4 DOUBLE, 5 DECIMAL, 6 bytes), then 1, 8, 4, 8, 16 or 4 + n bytes
 //!   column: type 3, rows 4, has validity 1 [validity], layout 1 (0 bits, 1 fixed, 2 variable, 3 dictionary, 4 encoded), then
 //!           bits: long   fixed: width 1, long   variable: offsets long, data long
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use lode_base::wire::{Malformed, Reader, Writer};
 
 use crate::encoding::{self, Shape};
-use crate::{Column, ColumnType, DataType, Schema, Value, Values};
+use crate::{Column, ColumnType, Constant, DataType, Schema, Value, Values};
 
 /// Writes a type.
 pub fn put_type(w: &mut Writer<'_>, t: DataType) {
@@ -42,6 +42,8 @@ pub fn put_schema(w: &mut Writer<'_>, s: &Schema) {
         put_type(w, c.data_type);
         w.flag(c.nullable);
     }
+    w.count(s.absent.len());
+    s.absent.iter().for_each(|c| put_value(w, c.value()));
 }
 
 /// Reads a schema.
@@ -52,7 +54,8 @@ pub fn take_schema(r: &mut Reader<'_>) -> Result<Schema, Malformed> {
     let version = r.u32()?;
     let column = |r: &mut Reader<'_>| Ok(ColumnType { data_type: take_type(r)?, nullable: r.flag()? });
     let columns = (0..r.count(4)?).map(|_| column(r)).collect::<Result<_, Malformed>>()?;
-    Ok(Schema { version, columns })
+    let absent = (0..r.count(1)?).map(|_| take_value(r).map(Constant::from)).collect::<Result<_, _>>()?;
+    Ok(Schema { version, columns, absent })
 }
 
 /// Writes a value.

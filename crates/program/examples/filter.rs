@@ -41,7 +41,11 @@ impl ColumnSource for Page {
 pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     // A table of two columns, neither with NULLs.
     let column = |data_type| ColumnType { data_type, nullable: false };
-    let schema = Schema { version: 1, columns: vec![column(DataType::Text), column(DataType::Integer)] };
+    let schema = Schema {
+        version: 1,
+        columns: vec![column(DataType::Text), column(DataType::Integer)],
+        absent: Vec::new(),
+    };
 
     // A page of five rows, built by hand.
     let rows = [("Oslo", 120), ("Bergen", 80), ("Oslo", 45), ("Oslo", 200), ("Bergen", 150)];

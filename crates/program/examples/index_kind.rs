@@ -100,7 +100,11 @@ impl ColumnSource for Page {
 
 fn main() {
     let t = DataType::Integer;
-    let schema = Schema { version: 1, columns: vec![ColumnType { data_type: t, nullable: false }] };
+    let schema = Schema {
+        version: 1,
+        columns: vec![ColumnType { data_type: t, nullable: false }],
+        absent: Vec::new(),
+    };
     let values = Values::Fixed { width: 4, data: PageBuf::from_values(&[10i32, 20, 30]) };
     let mut page = Page(Column::new(t, 3, None, values).expect("a good column"));
     let equals = |v| Expr::compare(CompareOp::Eq, Expr::Column(0), Expr::Const(Value::Int(v), t));

@@ -77,7 +77,7 @@ fn main() {
         fixed(DataType::Double, 8, PageBuf::from_values(&of(1000).map(|v| v as f64).collect::<Vec<_>>())),
     ];
     let types = columns.iter().map(|c| ColumnType { data_type: c.data_type(), nullable: false }).collect();
-    let schema = Schema { version: 1, columns: types };
+    let schema = Schema { version: 1, columns: types, absent: Vec::new() };
     let mut memory = Memory(columns);
 
     let col = Expr::Column;

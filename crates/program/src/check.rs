@@ -42,7 +42,8 @@ pub(crate) fn check_schema(schema: &Schema) -> Result<(), ProgramError> {
     if got > max {
         return Err(ProgramError::TooLarge { what: "columns", got, max });
     }
-    schema.columns.iter().try_for_each(|c| check_type(c.data_type))
+    schema.columns.iter().try_for_each(|c| check_type(c.data_type))?;
+    schema.absent_problem().map_or(Ok(()), |what| ill_typed(what.into()))
 }
 
 fn check_type(t: DataType) -> Result<(), ProgramError> {

@@ -105,20 +105,13 @@ impl Expr {
 
     /// Bytes that the expression takes on the link: 4 a node, and its constants.
     pub(crate) fn link_bytes(&self) -> usize {
-        let constant = |v: &Value| match v {
-            Value::Null => 1,
-            Value::Boolean(_) => 2,
-            Value::Int(_) | Value::Real(_) | Value::Double(_) => 9,
-            Value::Decimal(_) => 17,
-            Value::Bytes(b) => 5 + b.len(),
-        };
         4 + match self {
             Self::Column(_) => 0,
-            Self::Const(v, _) => constant(v),
+            Self::Const(v, _) => constant_bytes(v),
             Self::Compare(_, a, b) | Self::Arith(_, a, b) => a.link_bytes() + b.link_bytes(),
             Self::And(terms) | Self::Or(terms) => terms.iter().map(Self::link_bytes).sum(),
             Self::Not(a) | Self::IsNull(a) | Self::Cast(a, _) => a.link_bytes(),
-            Self::In { value, list } => value.link_bytes() + list.iter().map(constant).sum::<usize>(),
+            Self::In { value, list } => value.link_bytes() + list.iter().map(constant_bytes).sum::<usize>(),
             Self::Like { value, pattern, .. } => value.link_bytes() + pattern.len(),
         }
     }
@@ -129,5 +122,16 @@ impl Expr {
             Self::compare(CompareOp::GtEq, v.clone(), low),
             Self::compare(CompareOp::LtEq, v, high),
         ])
+    }
+}
+
+/// Bytes that a constant takes on the link.
+pub(crate) fn constant_bytes(v: &Value) -> usize {
+    match v {
+        Value::Null => 1,
+        Value::Boolean(_) => 2,
+        Value::Int(_) | Value::Real(_) | Value::Double(_) => 9,
+        Value::Decimal(_) => 17,
+        Value::Bytes(b) => 5 + b.len(),
     }
 }

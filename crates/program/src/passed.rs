@@ -150,7 +150,11 @@ mod tests {
 
     fn below(bound: i64) -> Program {
         let t = DataType::Integer;
-        let schema = Schema { version: 1, columns: vec![ColumnType { data_type: t, nullable: false }] };
+        let schema = Schema {
+            version: 1,
+            columns: vec![ColumnType { data_type: t, nullable: false }],
+            absent: Vec::new(),
+        };
         let filter = Expr::compare(CompareOp::Lt, Expr::Column(0), Expr::Const(Value::Int(bound), t));
         Program::check(schema, Some(filter), vec![0], true).unwrap()
     }

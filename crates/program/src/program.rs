@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lode_page::{DataType, Schema};
 
 use crate::aggregate::{Aggregation, Checked};
+use crate::expr::constant_bytes;
 use crate::plan::{self, Node};
 use crate::{Expr, ProgramError, check};
 
@@ -131,6 +132,7 @@ impl Program {
         let filter = self.filter.as_ref().map_or(0, Expr::link_bytes);
         HEADER_BYTES
             + self.schema.columns.len() * 4
+            + self.schema.absent.iter().map(|c| constant_bytes(c.value())).sum::<usize>()
             + self.projection.len() * 2
             + filter
             + self.aggregation.as_ref().map_or(0, |a| a.link_bytes())

@@ -253,7 +253,11 @@ mod tests {
 
     fn schema() -> Schema {
         let types = [DataType::Integer, DataType::Text, MONEY, DataType::Boolean];
-        Schema { version: 9, columns: types.map(|data_type| ColumnType { data_type, nullable: true }).into() }
+        Schema {
+            version: 9,
+            columns: types.map(|data_type| ColumnType { data_type, nullable: true }).into(),
+            absent: Vec::new(),
+        }
     }
 
     fn programs() -> Vec<Program> {

@@ -18,7 +18,7 @@ const OWNER: OwnerId = OwnerId::new(7);
 
 fn schema() -> Schema {
     let column = |data_type| ColumnType { data_type, nullable: true };
-    Schema { version: 1, columns: [DataType::BigInt, DataType::Text].map(column).into() }
+    Schema { version: 1, columns: [DataType::BigInt, DataType::Text].map(column).into(), absent: Vec::new() }
 }
 
 fn table_page(e: ExtentId, page: u16, rows: i64) -> PageWrite {

@@ -3,6 +3,8 @@
 
 mod support;
 
+#[path = "../../engine/tests/alter.rs"]
+mod alter;
 #[path = "../../engine/tests/tables.rs"]
 mod tables;
 #[path = "../../engine/tests/transactions.rs"]

@@ -50,7 +50,7 @@ pub(crate) type Row = (i64, Option<i64>);
 /// The schema of all pages of rows.
 pub(crate) fn schema() -> Schema {
     let column = |i: usize| ColumnType { data_type: TYPES[i], nullable: i == 1 };
-    Schema { version: 1, columns: vec![column(0), column(1)] }
+    Schema { version: 1, columns: vec![column(0), column(1)], absent: Vec::new() }
 }
 
 /// The index rule for these columns.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lode_base::random::mix;
 use lode_engine::{
-    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Fill, Snapshot, Table, TableDef,
+    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Snapshot, Table, TableDef,
     TableOptions, WriteTxn,
 };
-use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
+use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_sim::history::{Op, Outcome, Transaction};
 
 use sessions::{Ended, durability, rounds, transaction};
@@ -25,13 +25,7 @@ fn database(round: u64) -> Database {
     // Claims are forgotten soon, or never.
     let recent_bytes = if round.is_multiple_of(3) { 1 } else { 1 << 20 };
     let database = sessions::database(round, DatabaseOptions { recent_bytes, ..DatabaseOptions::default() });
-    let column = |(name, data_type): (&str, DataType)| ColumnDef {
-        name: name.into(),
-        ty: ColumnType { data_type, nullable: true },
-        max_chars: None,
-        declared: data_type.to_string(),
-        fill: Fill::Null,
-    };
+    let column = |(name, data_type): (&str, DataType)| ColumnDef::new(name, data_type);
     let def = TableDef {
         name: TABLE.into(),
         columns: COLUMNS.map(column).into(),

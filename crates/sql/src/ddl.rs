@@ -197,13 +197,7 @@ async fn create_table_as(
                 field.data_type()
             ))
         })?;
-        columns.push(ColumnDef {
-            name: field.name().clone(),
-            ty: ColumnType { data_type, nullable: true },
-            max_chars: None,
-            declared: data_type.to_string(),
-            fill: Fill::Null,
-        });
+        columns.push(ColumnDef::new(field.name(), data_type));
     }
     let def = table_def(name, columns, Vec::new(), &create.table_options, session.default_changes())?;
     let table = Arc::new(def.clone());
@@ -329,7 +323,7 @@ fn column_def(
     }
     let ty = ColumnType { data_type, nullable: nullable && key.is_none() };
     let declared = declared_as.to_string();
-    Ok((ColumnDef { name, ty, max_chars, declared, fill }, key))
+    Ok((ColumnDef { ty, max_chars, declared, fill, ..ColumnDef::new(&name, ty.data_type) }, key))
 }
 
 /// The type of a SERIAL column.

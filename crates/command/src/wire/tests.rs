@@ -20,7 +20,7 @@ fn geometry() -> Geometry {
 
 fn schema() -> Schema {
     let column = |data_type| ColumnType { data_type, nullable: true };
-    Schema { version: 3, columns: [DataType::BigInt, DataType::Text].map(column).into() }
+    Schema { version: 3, columns: [DataType::BigInt, DataType::Text].map(column).into(), absent: Vec::new() }
 }
 
 fn extent(n: u64) -> ExtentId {

@@ -5,6 +5,9 @@
 //! ```
 //!
 //! A page is checked against its owner when it enters the pool. What comes out of the pool needs no second check.
+//!
+//! A page may lack columns that were added to its table after it was written. They are made of the schema's constants, and are not
+//! pooled: what a page lacks is another thing for each version of the table.
 
 use std::sync::Arc;
 
@@ -32,6 +35,13 @@ pub(crate) trait PageOwners {
     /// # Errors
     /// When it has no owner.
     fn owner_of(&self, lpid: Lpid) -> Result<PageOwner<'_>, EngineError>;
+}
+
+/// All pages that are asked for are this owner's.
+impl PageOwners for PageOwner<'_> {
+    fn owner_of(&self, _: Lpid) -> Result<PageOwner<'_>, EngineError> {
+        Ok(*self)
+    }
 }
 
 /// Columns of one page.
@@ -69,13 +79,13 @@ pub(crate) fn columns(
     let mut link = LinkStats::default();
     let page = page(view, owners, lpid, &mut link)?;
     let (pool, commit) = (view.storage().pool(), view.commit());
-    if let Some(c) = wanted.iter().find(|&&c| usize::from(c) >= page.columns()) {
-        let owner = owners.owner_of(lpid).map_or("", |o| o.name);
-        return Err(EngineError::invalid(owner, format!("column {c} of {} was asked for", page.columns())));
-    }
     let mut columns: Vec<Option<Column>> = Vec::with_capacity(wanted.len());
     let mut missing: Vec<u16> = Vec::new();
     for &c in wanted {
+        if usize::from(c) >= page.columns() {
+            columns.push(Some(lacking(owners.owner_of(lpid)?, &page, c)?));
+            continue;
+        }
         let pooled = match pool.get(lpid, Part::Column(c), commit) {
             Some(Pooled::Column(column)) => Some(column),
             _ => None,
@@ -117,9 +127,23 @@ pub(crate) fn page(
         return Ok(page);
     }
     let owner = owners.owner_of(lpid)?;
-    let (prefix, took) = view.read(vec![prefix_request(owner, lpid)])?;
+    let (mut prefix, took) = view.read(vec![prefix_request(owner, lpid)])?;
     *link += took;
+    if let Some(more) = rest_of_prefix(owner, lpid, &prefix[0]) {
+        let (longer, took) = view.read(vec![more])?;
+        *link += took;
+        prefix = longer;
+    }
     keep_header(view, owner, lpid, &prefix[0])
+}
+
+/// A column that was added to the table after the page was written.
+fn lacking(owner: PageOwner<'_>, page: &TablePage, c: u16) -> Result<Column, EngineError> {
+    let invalid = || {
+        let what = format!("column {c} of {} was asked for", owner.schema.columns.len());
+        EngineError::invalid(owner.name, what)
+    };
+    owner.schema.absent_column(c.into(), page.rows()).ok_or_else(invalid)
 }
 
 /// Header and directory of a page, if the pool has them.
@@ -179,21 +203,39 @@ pub(crate) fn without_pool(
     wanted: &[u16],
 ) -> Result<PageColumns, EngineError> {
     let mut link = LinkStats::default();
-    let (prefix, took) = store.read(view, vec![prefix_request(owner, lpid)])?;
+    let (mut prefix, took) = store.read(view, vec![prefix_request(owner, lpid)])?;
     link += took;
+    if let Some(more) = rest_of_prefix(owner, lpid, &prefix[0]) {
+        let (longer, took) = store.read(view, vec![more])?;
+        link += took;
+        prefix = longer;
+    }
     let page = opened(owner, lpid, &prefix[0])?;
-    let segments = segments(store, view, &page, wanted, &mut link)?;
-    let columns = wanted.iter().zip(segments).map(|(&c, segment)| page.decode(usize::from(c), segment));
-    let columns = columns.collect::<Result<_, _>>()?;
+    let stored: Vec<u16> = wanted.iter().copied().filter(|&c| usize::from(c) < page.columns()).collect();
+    let mut segments = segments(store, view, &page, &stored, &mut link)?.into_iter();
+    let column = |&c: &u16| match usize::from(c) < page.columns() {
+        true => Ok(page.decode(c.into(), segments.next().expect("one segment a stored column"))?),
+        false => lacking(owner, &page, c),
+    };
+    let columns = wanted.iter().map(column).collect::<Result<_, EngineError>>()?;
     let (link_bytes_up, link_bytes_down) = (link.bytes_up, link.bytes_down);
     let (rows, page_bytes) = (page.rows(), page.page_bytes().into());
     Ok(PageColumns { rows, columns, slots: None, page_bytes, link_bytes_up, link_bytes_down })
 }
 
-/// What to read of a page for its header and directory.
+/// What to read of a page for its header and directory: as many columns as every page of its owner has.
 pub(super) fn prefix_request(owner: PageOwner<'_>, lpid: Lpid) -> ReadRequest {
-    let prefix_bytes = TablePage::prefix_bytes(owner.schema.columns.len()) as u32;
+    let prefix_bytes = TablePage::prefix_bytes(owner.schema.base_columns()) as u32;
     ReadRequest { lpid, range: Some(0..prefix_bytes) }
+}
+
+/// What to read instead if the directory of a page is longer than what [`prefix_request`] read: the page was written after columns
+/// were added.
+pub(super) fn rest_of_prefix(owner: PageOwner<'_>, lpid: Lpid, prefix: &PageBuf) -> Option<ReadRequest> {
+    let columns = TablePage::columns_of(prefix)?;
+    let is_longer = (owner.schema.base_columns() + 1..=owner.schema.columns.len()).contains(&columns);
+    let prefix_bytes = TablePage::prefix_bytes(columns) as u32;
+    is_longer.then_some(ReadRequest { lpid, range: Some(0..prefix_bytes) })
 }
 
 fn opened(owner: PageOwner<'_>, lpid: Lpid, prefix: &PageBuf) -> Result<TablePage, EngineError> {
@@ -202,17 +244,19 @@ fn opened(owner: PageOwner<'_>, lpid: Lpid, prefix: &PageBuf) -> Result<TablePag
     Ok(page)
 }
 
-/// Checks that a page is of this owner and has its schema.
+/// Checks that a page is of this owner and has its schema, perhaps without columns that were added later.
 pub(crate) fn check_page(owner: PageOwner<'_>, lpid: Lpid, page: &TablePage) -> Result<(), EngineError> {
     let bad = |what: String| EngineError::BadPage { table: owner.name.into(), lpid, what };
     let schema = owner.schema;
     if page.meta().table != owner.id {
         return Err(bad(format!("it belongs to {:?}", page.meta().table)));
     }
-    if page.meta().schema_version != schema.version || page.columns() != schema.columns.len() {
+    let may_have = schema.base_columns()..=schema.columns.len();
+    if page.meta().schema_version != schema.version || !may_have.contains(&page.columns()) {
         return Err(bad("it is of another schema".into()));
     }
-    match schema.columns.iter().enumerate().find(|(i, c)| page.data_type(*i) != c.data_type) {
+    let stored = schema.columns.iter().enumerate().take(page.columns());
+    match stored.into_iter().find(|(i, c)| page.data_type(*i) != c.data_type) {
         Some((i, c)) => {
             Err(bad(format!("column {i} is {} in it and {} in the table", page.data_type(i), c.data_type)))
         }

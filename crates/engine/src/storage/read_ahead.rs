@@ -149,6 +149,12 @@ impl ColumnReads {
             let pages = self.view.noting_age(pages)?;
             match stage {
                 Stage::Header => {
+                    if let Some(more) = columns::rest_of_prefix(owners.owner_of(lpid)?, lpid, &pages[0])
+                        && more.range.as_ref().is_some_and(|r| r.end as usize > pages[0].len())
+                    {
+                        self.submit(lpid, vec![more], Stage::Header)?;
+                        continue;
+                    }
                     let page = columns::keep_header(&self.view, owners.owner_of(lpid)?, lpid, &pages[0])?;
                     self.segments(lpid, page)?;
                 }

@@ -168,10 +168,15 @@ fn check_page(
 ) -> Result<(u64, u64), EngineError> {
     let bad = |what: String| EngineError::BadPage { table: t.name().into(), lpid, what };
     let bytes = snapshot.view().read_page(lpid)?;
-    let (page, columns) = decode_page(lpid, &bytes)?;
+    let (page, mut columns) = decode_page(lpid, &bytes)?;
     check_owner(t.page_owner(), lpid, &page)?;
+    t.schema().complete(&mut columns, page.rows());
+    // A row that the delta has may have had a NULL before the column became NOT NULL.
+    let overlay = snapshot.overlay(t)?;
+    let hidden = overlay.as_ref().map_or(&[][..], |o| o.hidden.of(lpid));
+    let shows = |row: &usize| hidden.binary_search(&(*row as u32)).is_err();
     for (c, column) in t.schema().columns.iter().zip(&columns) {
-        if !c.nullable && (0..column.rows()).any(|row| column.is_null(row)) {
+        if !c.nullable && (0..column.rows()).filter(shows).any(|row| column.is_null(row)) {
             return Err(bad("a NULL in a column that is NOT NULL".into()));
         }
     }

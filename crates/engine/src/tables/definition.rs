@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lode_page::{ColumnType, DataType, EncodingChoice};
+use lode_page::{ColumnType, Constant, DataType, EncodingChoice, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
@@ -26,6 +26,27 @@ pub struct ColumnDef {
     /// Where its values come from if a statement gives none. The caller that makes rows does this.
     #[serde(default, skip_serializing_if = "Fill::is_null")]
     pub fill: Fill,
+    /// What rows that were written before ALTER TABLE added the column have in it. `None`: the column was created with its table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<Constant>,
+    /// Whether ALTER TABLE dropped it. Pages and rows still have the column, and new rows have NULL in it. Its name is free.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_dropped: bool,
+}
+
+impl ColumnDef {
+    /// A column of a type that may be NULL.
+    pub fn new(name: &str, data_type: DataType) -> Self {
+        Self {
+            name: name.into(),
+            ty: ColumnType { data_type, nullable: true },
+            max_chars: None,
+            declared: data_type.to_string(),
+            absent: None,
+            is_dropped: false,
+            fill: Fill::Null,
+        }
+    }
 }
 
 /// Where the values of a column come from if a statement gives none.
@@ -333,7 +354,8 @@ impl TableDef {
             let what = format!("{columns} columns; a table has 1 to {COLUMNS_MAX}");
             return Err(EngineError::invalid(&self.name, what));
         }
-        let mut names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+        let shown = self.columns.iter().filter(|c| !c.is_dropped);
+        let mut names: Vec<&str> = shown.map(|c| c.name.as_str()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|p| p[0] == p[1]) {
             return Err(EngineError::DuplicateColumn { table: self.name.clone(), column: pair[0].into() });
@@ -345,6 +367,7 @@ impl TableDef {
         ] {
             check_columns(&self.name, what, list, columns)?;
         }
+        self.check_added_and_dropped()?;
         if self.options.layout == Layout::Row && self.options.changes == Changes::Delta {
             let what = "a table of row pages has no delta: its changes go to pages";
             return Err(EngineError::invalid(&self.name, what));
@@ -379,6 +402,46 @@ impl TableDef {
                 Rule::Unique { columns: list } | Rule::ForeignKey { columns: list, .. } => {
                     check_columns(&self.name, &what, list, columns)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of its pages, which say what pages lack that were written before columns were added.
+    pub(super) fn schema(&self, version: u32) -> Schema {
+        let columns = self.columns.iter().map(|c| c.ty).collect();
+        let absent = self.columns.iter().filter_map(|c| c.absent.clone()).collect();
+        Schema { version, columns, absent }
+    }
+
+    /// Whether ALTER TABLE added or dropped columns: pages and images of rows are not understood without that.
+    pub(super) fn has_added_or_dropped(&self) -> bool {
+        self.columns.iter().any(|c| c.absent.is_some() || c.is_dropped)
+    }
+
+    /// Checks what ALTER TABLE made of the columns.
+    fn check_added_and_dropped(&self) -> Result<(), EngineError> {
+        let invalid = |what: String| EngineError::invalid(&self.name, what);
+        if self.columns[0].absent.is_some() || !self.columns.is_sorted_by_key(|c| c.absent.is_some()) {
+            return Err(invalid("columns that were added come behind the others".into()));
+        }
+        if let Some(what) = self.schema(0).absent_problem() {
+            return Err(invalid(what.into()));
+        }
+        for (i, c) in (0u16..).zip(&self.columns).filter(|(_, c)| c.is_dropped) {
+            let in_foreign_key =
+                |c: &Constraint| matches!(&c.rule, Rule::ForeignKey { columns, .. } if columns.contains(&i));
+            let uses = [
+                ("a key", self.keys().any(|(_, key)| key.contains(&i))),
+                ("a foreign key", self.constraints.iter().any(in_foreign_key)),
+                ("cluster_by", self.options.cluster_by.contains(&i)),
+                ("the encoding", self.options.encoding.columns.contains_key(&i)),
+            ];
+            if let Some((what, _)) = uses.into_iter().find(|(_, uses)| *uses) {
+                return Err(invalid(format!("column \"{}\" cannot be dropped: {what} has it", c.name)));
+            }
+            if !c.ty.nullable {
+                return Err(invalid(format!("column \"{}\" was dropped, and is NOT NULL", c.name)));
             }
         }
         Ok(())
@@ -507,13 +570,7 @@ mod tests {
     use super::*;
 
     fn def(types: &[DataType], primary_key: &[u16]) -> TableDef {
-        let column = |(i, &data_type): (usize, &DataType)| ColumnDef {
-            name: format!("c{i}"),
-            ty: ColumnType { data_type, nullable: true },
-            max_chars: None,
-            declared: data_type.to_string(),
-            fill: Fill::Null,
-        };
+        let column = |(i, &data_type): (usize, &DataType)| ColumnDef::new(&format!("c{i}"), data_type);
         TableDef {
             name: "t".into(),
             columns: types.iter().enumerate().map(column).collect(),

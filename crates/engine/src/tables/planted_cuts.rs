@@ -1,5 +1,5 @@
-//! Planted faults that show only after a power cut, or in an old snapshot: bugs in tables with deltas that the simulation of tables must
-//! find, one at a time. How: [`lode_base::planted`].
+//! Planted faults that show only after a power cut, in an old snapshot, or when a table is altered: bugs in tables with deltas that the
+//! simulation of tables must find, one at a time. How: [`lode_base::planted`].
 
 lode_base::planted_faults! {
     EntriesFirst: "a merge removes the entries of its rows in a batch before that of its pages",
@@ -11,4 +11,6 @@ lode_base::planted_faults! {
     DroppedTreesFirst: "the trees of a dropped table or index go in a batch before that which drops it",
     LeftTreesStay: "an open leaves trees that no table and no index names",
     OldReadsMerged: "an old snapshot reads pages as the newest merge wrote them",
+    AlteredOvertaken: "a commit that alters a table does not see that others changed its delta meanwhile",
+    ColumnsOfOtherSchema: "the columns of a leaf of the delta stay although their table was altered",
 }

@@ -116,7 +116,7 @@ impl Snapshot {
         let mut ids = self.rows_of_key(t, n, key, values)?;
         if let Some(own) = own {
             ids.retain(|id| own.get(*id).is_none());
-            ids.extend(own.with_key(&t.types(), key, values)?);
+            ids.extend(own.with_key(t.schema(), key, values)?);
         }
         ids.truncate(most);
         let address = |id: RowId| {

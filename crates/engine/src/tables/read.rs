@@ -11,6 +11,7 @@ use super::delta::{RowId, is_delta};
 use super::overlay::Part;
 use super::own::{OwnChanges, is_held};
 use super::planted_cuts::{self, Planted};
+use super::table::Table;
 use crate::storage::columns::{self, PageColumns};
 use crate::storage::read_ahead::ColumnReads;
 use crate::storage::view::View;
@@ -24,6 +25,19 @@ pub(super) fn columns(snapshot: &Snapshot, lpid: Lpid, wanted: &[u16]) -> Result
         return columns::columns(&newest, snapshot.tables_state(), lpid, wanted);
     }
     columns::columns(snapshot.view(), snapshot.tables_state(), lpid, wanted)
+}
+
+/// Columns of a page of a table as the drive has it, through the buffer pool. The table may be another version than the snapshot's.
+pub(super) fn columns_of(
+    snapshot: &Snapshot,
+    t: &Table,
+    lpid: Lpid,
+    wanted: &[u16],
+) -> Result<PageColumns, EngineError> {
+    if planted_cuts::is(Planted::OldReadsMerged) {
+        return columns(snapshot, lpid, wanted);
+    }
+    columns::columns(snapshot.view(), &t.page_owner(), lpid, wanted)
 }
 
 /// Header and directory of a page as the drive has it, through the buffer pool.

@@ -75,6 +75,12 @@ impl Snapshot {
         self.catalog().above()
     }
 
+    /// The same state with other tables, without changes of a transaction.
+    pub(super) fn showing(&self, tables: Tables) -> Self {
+        let (objects, page) = self.tables_state().objects();
+        self.with_catalog(shown(self.catalog(), TablesState::new(tables, objects.clone(), page, None)))
+    }
+
     /// The reading transaction's own changes.
     pub(super) fn own(&self) -> Option<&OwnChanges> {
         self.tables_state().own.as_ref()

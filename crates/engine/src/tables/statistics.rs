@@ -63,10 +63,22 @@ impl TableStatistics {
         entries: &[IndexEntry],
     ) -> Option<Self> {
         let mut stats = self.clone();
+        stats.follow(schema, rule.columns());
         (stats.rows, stats.pages, stats.bytes) = (size.rows, size.pages, size.bytes);
         let known = entries.iter().all(|e| stats.widen(rule, e));
         stats.name_bounds(schema, rule.columns());
         (self.complete && known).then_some(stats)
+    }
+
+    /// Lets them be of a table that was altered: of columns that are not indexed, only the definition tells whether there are NULLs.
+    fn follow(&mut self, schema: &Schema, indexed: &[u16]) {
+        self.columns.resize(schema.columns.len(), None);
+        self.keys.resize(schema.columns.len(), None);
+        self.has_nulls.resize(schema.columns.len(), None);
+        for (c, column) in schema.columns.iter().enumerate().filter(|(c, _)| !indexed.contains(&(*c as u16)))
+        {
+            self.has_nulls[c] = (!column.nullable).then_some(false);
+        }
     }
 
     /// Takes a page in; false if its entry says nothing of a column.

@@ -27,7 +27,7 @@ use crate::{EngineError, Map};
 pub(super) const EXTENTS_MAX: usize = (1 << 22) - 1;
 /// The index of the extent that stands for the delta: the last one that a row address can have.
 const DELTA_INDEX: u32 = EXTENTS_MAX as u32;
-/// The only version of a table's schema so far.
+/// The version of a table's schema. ALTER TABLE does not change it: what a page lacks shows in its number of columns.
 const SCHEMA_VERSION: u32 = 1;
 
 /// The address of a row at one snapshot.
@@ -178,7 +178,7 @@ impl Table {
         extents: Vec<TableExtent>,
         descriptor: Lpid,
     ) -> Self {
-        let schema = Schema { version: SCHEMA_VERSION, columns: def.columns.iter().map(|c| c.ty).collect() };
+        let schema = def.schema(SCHEMA_VERSION);
         let by_extent = extents.iter().enumerate().map(|(i, e)| (e.id, i as u32)).collect();
         let delta = (def.options.changes == Changes::Delta).then(Arc::default);
         Self {
@@ -204,7 +204,12 @@ impl Table {
     /// The table with these indexes and extents, and without statistics. It shares the delta. A caller that changes pages sets the
     /// directory anew.
     pub(super) fn next(&self, indexes: Vec<IndexDef>, extents: Vec<TableExtent>) -> Self {
-        let next = Self::new(self.id, self.def.clone(), indexes, extents, self.descriptor);
+        self.next_of(self.def.clone(), indexes, extents)
+    }
+
+    /// The same with another definition, whose changes go to the same place.
+    pub(super) fn next_of(&self, def: TableDef, indexes: Vec<IndexDef>, extents: Vec<TableExtent>) -> Self {
+        let next = Self::new(self.id, def, indexes, extents, self.descriptor);
         let (delta, directory) = (self.delta.clone(), self.directory.clone());
         let next = Self { delta, directory, is_rewritten: self.is_rewritten, ..next };
         next.with_contents(self.rows, self.bytes, self.tail, self.index_pending)
@@ -345,9 +350,9 @@ impl Table {
         Ok(IndexRule::new(self.schema.clone(), self.index_columns())?)
     }
 
-    /// The number of the column with this name.
+    /// The number of the column with this name, which was not dropped.
     pub fn column(&self, name: &str) -> Option<u16> {
-        self.def.columns.iter().position(|c| c.name == name).map(|c| c as u16)
+        self.def.columns.iter().position(|c| c.name == name && !c.is_dropped).map(|c| c as u16)
     }
 
     /// The address of a row of one of the table's pages. Addresses of consecutive slots are consecutive.

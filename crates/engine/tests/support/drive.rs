@@ -387,7 +387,8 @@ impl State {
                 continue;
             }
             let bad = |what: String| CommandError::BadPage { lpid, what };
-            let (page, columns) = decode_page(lpid, &version.data).map_err(|e| bad(e.to_string()))?;
+            let (page, mut columns) = decode_page(lpid, &version.data).map_err(|e| bad(e.to_string()))?;
+            task.program.schema().complete(&mut columns, page.rows());
             unit.counts.pages_read += 1;
             let mut source = Page { rows: page.rows(), columns: &columns };
             let selection = select(&task.program, &mut source, &mut Meter::default())
@@ -421,6 +422,7 @@ impl State {
 
 fn entry(rule: &IndexRule, lpid: Lpid, data: &PageBuf) -> Result<IndexEntry, CommandError> {
     let bad = |what: String| CommandError::BadPage { lpid, what };
-    let (page, columns) = decode_page(lpid, data).map_err(|e| bad(e.to_string()))?;
+    let (page, mut columns) = decode_page(lpid, data).map_err(|e| bad(e.to_string()))?;
+    rule.schema().complete(&mut columns, page.rows());
     rule.entry(&mut Page { rows: page.rows(), columns: &columns }).map_err(|e| bad(format!("{e:?}")))
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use lode_command::{Answer, Device};
 use lode_engine::{
-    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Fill, Layout, RowAddress, Snapshot,
+    Changes, ColumnDef, Database, DatabaseOptions, Deferral, EngineError, Layout, RowAddress, Snapshot,
     TableDef, TableOptions,
 };
-use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
+use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::Program;
 
 pub type Row = Vec<Value>;
@@ -53,13 +53,7 @@ pub fn changes(_: Layout) -> Changes {
 }
 
 pub fn def(name: &str, columns: &[(&str, DataType)], primary_key: &[u16], layout: Layout) -> TableDef {
-    let column = |&(name, data_type): &(&str, DataType)| ColumnDef {
-        name: name.into(),
-        ty: ColumnType { data_type, nullable: true },
-        max_chars: None,
-        declared: data_type.to_string(),
-        fill: Fill::Null,
-    };
+    let column = |&(name, data_type): &(&str, DataType)| ColumnDef::new(name, data_type);
     TableDef {
         name: name.into(),
         columns: columns.iter().map(column).collect(),

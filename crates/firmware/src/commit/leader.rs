@@ -302,7 +302,7 @@ mod tests {
             panic!()
         };
         let columns = vec![ColumnType { data_type: DataType::BigInt, nullable: false }];
-        let rule = IndexRule::new(Schema { version: 1, columns }, vec![0]).unwrap();
+        let rule = IndexRule::new(Schema { version: 1, columns, absent: Vec::new() }, vec![0]).unwrap();
         let rules = Batch { index_rules: vec![(owner, Some(rule))], ..Batch::default() };
         let begun = core.writer().begin(rules.clone()).unwrap();
         fail_group(&core);

@@ -5,13 +5,15 @@
 //!   pieces: [ 0 ............ 4 KB )       [ s2 .......... )        adjacent segments that are wanted together: one read
 //! ```
 //!
+//! Columns that were added to the table after the page was written are in no segment: they are made of the schema's constants.
+//!
 //! Invariant: no byte is fetched twice, but where a fetch of several columns spans one that is there already.
 
 use std::ops::Range;
 
 use lode_base::{Lpid, PageBuf};
 use lode_command::{CommandError, check_answer};
-use lode_page::{Column, PageError, Schema, TablePage};
+use lode_page::{Column, Constant, DataType, PageError, Schema, TablePage};
 use lode_program::ColumnSource;
 
 /// A page of at most this many bytes is read whole: one small read costs what its parts would.
@@ -30,6 +32,8 @@ pub(crate) struct PageColumns<F> {
     page: TablePage,
     pieces: Vec<(u32, PageBuf)>,
     columns: Vec<Option<Column>>,
+    /// The columns of the schema that the page lacks, behind its own.
+    lacking: Vec<(DataType, Constant)>,
     /// Bytes that encoded columns unpacked to.
     unpacked_bytes: u64,
     fetch: F,
@@ -56,9 +60,29 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> PageColumns<F> {
             if len_bytes <= WHOLE_BYTES_MAX { len_bytes } else { len_bytes.min(wanted as u32) };
         let prefix = fetch(0..prefix_bytes)?;
         let page = TablePage::open(lpid, len_bytes, &prefix).map_err(|e| page_error(lpid, &e))?;
+        if page.columns() > schema.columns.len() {
+            return Err(other_count(&page, schema));
+        }
+        Self::of_page(page, prefix, schema, fetch)
+    }
+
+    /// The columns of `schema` of an open page, which may have more. `prefix` is its start.
+    ///
+    /// # Errors
+    /// [`CommandError::BadPage`] when it is of another schema.
+    pub(crate) fn of_page(
+        page: TablePage,
+        prefix: PageBuf,
+        schema: &Schema,
+        fetch: F,
+    ) -> Result<Self, CommandError> {
         check_schema(&page, schema)?;
         let columns = vec![None; page.columns()];
-        Ok(Self { lpid, page, pieces: vec![(0, prefix)], columns, unpacked_bytes: 0, fetch })
+        let added = schema.columns.iter().skip(schema.base_columns()).zip(&schema.absent);
+        let lacking = added.skip(page.columns() - schema.base_columns().min(page.columns()));
+        let lacking = lacking.map(|(c, constant)| (c.data_type, constant.clone())).collect();
+        let lpid = page.meta().lpid;
+        Ok(Self { lpid, page, pieces: vec![(0, prefix)], columns, lacking, unpacked_bytes: 0, fetch })
     }
 
     /// Bytes that a decompressor puts out for the columns that were asked for.
@@ -68,7 +92,8 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> PageColumns<F> {
 
     /// Reads what is missing of `columns`, neighbours together.
     fn fetch_all(&mut self, columns: &[u16]) -> Result<(), CommandError> {
-        let missing = columns.iter().map(|&c| usize::from(c)).filter(|&c| self.columns[c].is_none());
+        let stored = columns.iter().map(|&c| usize::from(c)).filter(|&c| c < self.page.columns());
+        let missing = stored.filter(|&c| self.columns[c].is_none());
         let mut segments: Vec<_> = missing.map(|c| self.page.segment(c)).collect();
         segments.retain(|s| self.piece(s).is_none());
         segments.sort_unstable_by_key(|s| (s.start, s.end));
@@ -111,6 +136,9 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> ColumnSource for Pag
 
     fn column(&mut self, column: u16) -> Result<Column, CommandError> {
         let i = usize::from(column);
+        if let Some((data_type, constant)) = i.checked_sub(self.page.columns()).map(|n| &self.lacking[n]) {
+            return Ok(Column::constant(*data_type, constant.value(), self.page.rows()));
+        }
         if let Some(c) = &self.columns[i] {
             return Ok(c.clone());
         }
@@ -134,8 +162,13 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> ColumnSource for Pag
     }
 }
 
+fn other_count(page: &TablePage, schema: &Schema) -> CommandError {
+    let (got, expected) = (page.columns(), schema.columns.len());
+    bad_page(page.meta().lpid, format_args!("it has {got} columns, not {expected}"))
+}
+
 /// The page error as what is wrong with the page that the command error names.
-fn page_error(lpid: Lpid, e: &PageError) -> CommandError {
+pub(crate) fn page_error(lpid: Lpid, e: &PageError) -> CommandError {
     match e {
         PageError::Corrupt { what, at, .. } => bad_page(lpid, format_args!("{what} at byte {at}")),
         e => bad_page(lpid, e),
@@ -148,11 +181,10 @@ fn check_schema(page: &TablePage, schema: &Schema) -> Result<(), CommandError> {
         let (got, expected) = (meta.schema_version, schema.version);
         return Err(bad_page(meta.lpid, format_args!("it has schema version {got}, not {expected}")));
     }
-    if page.columns() != schema.columns.len() {
-        let (got, expected) = (page.columns(), schema.columns.len());
-        return Err(bad_page(meta.lpid, format_args!("it has {got} columns, not {expected}")));
+    if page.columns() < schema.base_columns() {
+        return Err(other_count(page, schema));
     }
-    for (i, c) in schema.columns.iter().enumerate() {
+    for (i, c) in schema.columns.iter().enumerate().take(page.columns()) {
         let (got, expected) = (page.data_type(i), c.data_type);
         if got != expected {
             return Err(bad_page(meta.lpid, format_args!("column {i} is {got}, not {expected}")));

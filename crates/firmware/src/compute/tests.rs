@@ -23,7 +23,7 @@ const TYPES: [DataType; 4] =
 
 fn schema(version: u32) -> Schema {
     let columns = TYPES.iter().enumerate().map(|(i, &data_type)| ColumnType { data_type, nullable: i == 1 });
-    Schema { version, columns: columns.collect() }
+    Schema { version, columns: columns.collect(), absent: Vec::new() }
 }
 
 /// Row `n` of the table: keys rise, texts repeat and are NULL here and there.
@@ -461,6 +461,73 @@ fn pages_that_are_not_what_the_program_names_are_errors() {
     check(&same, &of(other.clone()), "it has 4 columns, not 3");
     other.columns.push(ColumnType { data_type: DataType::Date, nullable: false });
     check(&same, &of(other), "column 3 is BIGINT, not DATE");
+}
+
+/// The schema after ALTER TABLE added a TEXT and a BIGINT that no page has.
+fn schema_with_more() -> Schema {
+    let mut s = schema(7);
+    let added = [(DataType::Text, Value::text("new")), (DataType::BigInt, Value::Null)];
+    for (data_type, absent) in added {
+        s.columns.push(ColumnType { data_type, nullable: true });
+        s.absent.push(absent.into());
+    }
+    s
+}
+
+#[test]
+fn columns_that_were_added_after_the_pages_were_written_have_their_constants() {
+    let fake = Fake::table();
+    let equals =
+        |v: &str| Expr::compare(CompareOp::Eq, Expr::Column(4), Expr::Const(Value::text(v), DataType::Text));
+    let of = |filter: Expr, projection: &[u16]| {
+        let p = Program::check(schema_with_more(), Some(filter), projection.into(), false).unwrap();
+        run_units(&fake, task(Answer::Rows, p)).unwrap()
+    };
+    let all = of(equals("new"), &[4, 0, 5]);
+    assert_eq!(all.counts.rows_out, 41_000);
+    for page in &all.pages {
+        let n = |row: usize| fake.pages[&page.lpid].rows.start + row as i64;
+        for row in [0, page.rows as usize - 1] {
+            let got: Vec<Value> = page.columns.iter().map(|c| c.value(row)).collect();
+            assert_eq!(got, [Value::text("new"), Value::Int(n(row)), Value::Null]);
+        }
+    }
+    assert_eq!(of(equals("old"), &[0]).counts.rows_out, 0);
+    assert_eq!(of(Expr::IsNull(Box::new(Expr::Column(5))), &[0]).counts.rows_out, 41_000);
+    // Entries that were made before still exclude pages, by the columns that they know.
+    fake.reads.borrow_mut().clear();
+    let few = of(Expr::And(vec![keys(0, 99), equals("new")]), &[5]);
+    assert_eq!((few.counts.rows_out, few.counts.pages_skipped), (99, 5));
+    let by = Aggregation { group_by: vec![4, 5], calls: vec![Call::CountRows], groups_max: 9 };
+    let p =
+        Program::check(schema_with_more(), None, Vec::new(), false).unwrap().with_aggregation(by).unwrap();
+    let groups = run_units(&fake, task(Answer::Aggregate, p)).unwrap().groups;
+    let of_group = |g: &GroupRows, row: usize| g.columns.iter().map(|c| c.value(row)).collect::<Vec<_>>();
+    assert!(groups.iter().all(|g| g.rows == 1 && of_group(g, 0)[..2] == [Value::text("new"), Value::Null]));
+}
+
+#[test]
+fn a_rule_of_before_columns_were_added_indexes_pages_with_them_and_the_other_way_round() {
+    let (old, new) = (schema(7), schema_with_more());
+    let meta = |lpid| PageMeta {
+        lpid,
+        table: TableId::new(1),
+        schema_version: 7,
+        kind: PageKind::Column,
+        commit: CommitNo::new(0),
+    };
+    let mut all = columns(0..100);
+    let short = lode_page::encode(&meta(lpid(3, 0)), &all, 1 << 20).unwrap();
+    new.complete(&mut all, 100);
+    let long = lode_page::encode(&meta(lpid(3, 0)), &all, 1 << 20).unwrap();
+    let entry = |schema: &Schema, columns: &[u16], page: &PageBuf| {
+        entry_of(&IndexRule::new(schema.clone(), columns.to_vec()).unwrap(), lpid(3, 0), page)
+    };
+    assert_eq!(entry(&old, &[0, 1], &long), entry(&old, &[0, 1], &short));
+    assert_eq!(entry(&new, &[0, 4, 5], &long), entry(&new, &[0, 4, 5], &short));
+    let mut other = old;
+    other.columns[3].data_type = DataType::Date;
+    assert!(entry(&other, &[0], &long).is_err());
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn rule() -> impl Strategy<Value = IndexRule> {
     let column = (t, any::<bool>()).prop_map(|(data_type, nullable)| ColumnType { data_type, nullable });
     (any::<u32>(), vec(column, 1..8), any::<u8>()).prop_map(|(version, columns, indexed)| {
         let indexed = (0..columns.len() as u16).filter(|c| indexed >> c & 1 == 1).collect();
-        IndexRule::new(Schema { version, columns }, indexed).expect("a rule")
+        IndexRule::new(Schema { version, columns, absent: Vec::new() }, indexed).expect("a rule")
     })
 }
 

@@ -24,7 +24,11 @@ pub fn sound(d: &Drive) {
 }
 
 pub fn schema() -> Schema {
-    Schema { version: 1, columns: vec![ColumnType { data_type: DataType::BigInt, nullable: false }; 2] }
+    Schema {
+        version: 1,
+        columns: vec![ColumnType { data_type: DataType::BigInt, nullable: false }; 2],
+        absent: Vec::new(),
+    }
 }
 
 pub fn rule() -> IndexRule {

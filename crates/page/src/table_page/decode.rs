@@ -109,6 +109,12 @@ impl TablePage {
         Self::open(lpid, bytemuck::pod_read_unaligned::<Header>(header).page_bytes, prefix)
     }
 
+    /// Returns the number of columns that the header in `prefix` names, without any check; `None` if the bytes end within the header.
+    pub fn columns_of(prefix: &[u8]) -> Option<usize> {
+        let header = prefix.get(..HEADER_BYTES)?;
+        Some(bytemuck::pod_read_unaligned::<Header>(header).columns.into())
+    }
+
     /// Returns the page's metadata.
     pub fn meta(&self) -> &PageMeta {
         &self.meta

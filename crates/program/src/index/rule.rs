@@ -6,14 +6,19 @@
 //!
 //!   kinds, format 1:   | columns 2 | a column: number 2 | ...                     one kind: range
 //!   kinds, format 2:   | parts 1 | a part: kind 1, columns 2, a column: number 2, ... | ...
+//!   kinds, format 3:   | absent 2 | a value of an absent column: length 4, bytes | ... | as format 2
 //! ```
 //!
-//! Invariant: a rule has exactly one encoding. A rule with only the kind "range" has format 1.
+//! Invariant: a rule has exactly one encoding. A rule whose schema has absent columns has format 3. Of the others, a rule with only the
+//! kind "range" has format 1.
 
 use std::fmt;
 use std::ops::Range;
 
-use lode_page::{ColumnType, DataType, Schema};
+use lode_base::PageBuf;
+use lode_base::wire::{Reader, Writer};
+use lode_page::wire::{put_value, take_value};
+use lode_page::{ColumnType, Constant, DataType, Schema};
 
 use super::entry::{ENTRY_BYTES_MAX, HEADER_BYTES};
 use super::{Bounds, EntryPart, IndexEntry, IndexKind, kind, range};
@@ -23,8 +28,10 @@ use crate::{ColumnSource, EvalError, ProgramError, check};
 pub const INDEX_COLUMNS_MAX: usize = 32;
 /// The format of rules with only the kind "range".
 const FORMAT_RANGE: u8 = 1;
-/// The format of all other rules.
+/// The format of rules with other kinds.
 const FORMAT_KINDS: u8 = 2;
+/// The format of rules whose schema has absent columns.
+const FORMAT_ABSENT: u8 = 3;
 
 /// A kind and the columns that it keeps.
 pub type KindColumns = (&'static dyn IndexKind, Vec<u16>);
@@ -193,13 +200,23 @@ impl IndexRule {
 
     /// The rule as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let one = self.range_alone();
-        let mut b = vec![if one { FORMAT_RANGE } else { FORMAT_KINDS }];
+        let format = self.format();
+        let one = format == FORMAT_RANGE;
+        let mut b = vec![format];
         b.extend(self.schema.version.to_le_bytes());
         b.extend((self.schema.columns.len() as u16).to_le_bytes());
         for c in &self.schema.columns {
             let (tag, precision, scale) = c.data_type.tag();
             b.extend([tag, precision, scale, u8::from(c.nullable)]);
+        }
+        if format == FORMAT_ABSENT {
+            b.extend((self.schema.absent.len() as u16).to_le_bytes());
+            for c in &self.schema.absent {
+                let mut value = Vec::new();
+                put_value(&mut Writer::new(&mut value), c.value());
+                b.extend((value.len() as u32).to_le_bytes());
+                b.extend(value);
+            }
         }
         if !one {
             b.push(self.parts.len() as u8);
@@ -214,8 +231,12 @@ impl IndexRule {
         b
     }
 
-    fn range_alone(&self) -> bool {
-        matches!(&self.parts[..], [one] if one.kind.id() == range::Range.id())
+    fn format(&self) -> u8 {
+        match &self.parts[..] {
+            _ if !self.schema.absent.is_empty() => FORMAT_ABSENT,
+            [one] if one.kind.id() == range::Range.id() => FORMAT_RANGE,
+            _ => FORMAT_KINDS,
+        }
     }
 
     /// The rule in these bytes.
@@ -226,7 +247,7 @@ impl IndexRule {
         let corrupt = |at| corrupt("index rule", at);
         let mut at = 0;
         let [format] = take(bytes, &mut at)?;
-        if !(FORMAT_RANGE..=FORMAT_KINDS).contains(&format) {
+        if !(FORMAT_RANGE..=FORMAT_ABSENT).contains(&format) {
             return Err(corrupt(0));
         }
         let version = u32::from_le_bytes(take(bytes, &mut at)?);
@@ -239,6 +260,18 @@ impl IndexRule {
                 return Err(corrupt(at - 1));
             }
             columns.push(ColumnType { data_type, nullable: nullable == 1 });
+        }
+        let mut absent = Vec::new();
+        if format == FORMAT_ABSENT {
+            for _ in 0..u16::from_le_bytes(take(bytes, &mut at)?) {
+                let len = u32::from_le_bytes(take(bytes, &mut at)?) as usize;
+                let end = at.checked_add(len).filter(|end| *end <= bytes.len()).ok_or(corrupt(at))?;
+                let value = PageBuf::copy_from(&bytes[at..end]);
+                let mut r = Reader::new(&value);
+                let constant = take_value(&mut r).and_then(|v| r.end().map(|()| Constant::from(v)));
+                absent.push(constant.map_err(|_| corrupt(at))?);
+                at = end;
+            }
         }
         let count = if format == FORMAT_RANGE { 1 } else { take::<1>(bytes, &mut at)?[0] };
         let mut kinds: Vec<KindColumns> = Vec::new();
@@ -254,8 +287,8 @@ impl IndexRule {
         if at != bytes.len() {
             return Err(corrupt(at));
         }
-        let rule = Self::of_kinds(Schema { version, columns }, kinds)?;
-        if format == FORMAT_KINDS && rule.range_alone() {
+        let rule = Self::of_kinds(Schema { version, columns, absent }, kinds)?;
+        if rule.format() != format {
             return Err(corrupt(0));
         }
         Ok(rule)
@@ -296,6 +329,8 @@ fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], Program
 
 #[cfg(test)]
 mod tests {
+    use lode_page::Value;
+
     use super::*;
 
     fn rule() -> IndexRule {
@@ -313,7 +348,8 @@ mod tests {
             DataType::Timestamp,
         ];
         let columns = types.map(|data_type| ColumnType { data_type, nullable: data_type.is_variable() });
-        IndexRule::new(Schema { version: 3, columns: columns.into() }, vec![6, 0, 10]).unwrap()
+        IndexRule::new(Schema { version: 3, columns: columns.into(), absent: Vec::new() }, vec![6, 0, 10])
+            .unwrap()
     }
 
     #[test]
@@ -338,7 +374,8 @@ mod tests {
             column(DataType::Decimal { precision: 15, scale: 2 }, true),
             column(DataType::Text, true),
         ];
-        let rule = IndexRule::new(Schema { version: 0x0403_0201, columns }, vec![2, 0]).unwrap();
+        let rule =
+            IndexRule::new(Schema { version: 0x0403_0201, columns, absent: Vec::new() }, vec![2, 0]).unwrap();
         let tag = |t: DataType| t.tag().0;
         let decimal = tag(DataType::Decimal { precision: 15, scale: 2 });
         let expected = [
@@ -351,10 +388,28 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_keeps_the_values_of_absent_columns() {
+        let mut schema = rule().schema().clone();
+        let absent = [Value::text("x"), Value::Null, Value::Int(7), Value::Int(-1)];
+        schema.absent = absent.into_iter().map(Constant::from).collect();
+        let rule = IndexRule::new(schema, vec![6, 0, 10]).unwrap();
+        let bytes = rule.to_bytes();
+        assert_eq!(bytes[0], FORMAT_ABSENT);
+        assert_eq!(IndexRule::from_bytes(&bytes), Ok(rule.clone()));
+        for n in 0..bytes.len() {
+            assert!(IndexRule::from_bytes(&bytes[..n]).is_err(), "cut to {n} bytes");
+            let mut flipped = bytes.clone();
+            flipped[n] ^= 0x80;
+            assert_ne!(IndexRule::from_bytes(&flipped), Ok(rule.clone()), "byte {n} flipped");
+        }
+    }
+
+    #[test]
     fn a_rule_has_one_form_as_bytes() {
         let s = Schema {
             version: 1,
             columns: vec![ColumnType { data_type: DataType::Integer, nullable: false }],
+            absent: Vec::new(),
         };
         let one = IndexRule::new(s, vec![0]).unwrap().to_bytes();
         let schema_bytes = one.len() - 4;

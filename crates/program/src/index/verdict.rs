@@ -27,8 +27,8 @@ pub fn verdict(p: &Program, rule: &IndexRule, entry: &IndexEntry) -> Verdict {
         return Verdict::No;
     }
     let Some(plan) = p.plan() else { return Verdict::Yes };
-    // An entry of another schema or another rule proves nothing.
-    if rule.schema().version != p.schema().version || rule.entry_bytes() != entry.encoded_bytes() {
+    // An entry of another schema or another rule proves nothing. One that was made before columns were added is good for the others.
+    if !rule.schema().agrees_with(p.schema()) || rule.entry_bytes() != entry.encoded_bytes() {
         return Verdict::Maybe;
     }
     match (View { program: p, rule, entry }).outcomes(plan) {

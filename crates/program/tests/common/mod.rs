@@ -38,5 +38,5 @@ impl ColumnSource for Memory {
 pub(crate) fn schema(types: &[lode_page::DataType]) -> Schema {
     let columns =
         types.iter().map(|&data_type| lode_page::ColumnType { data_type, nullable: true }).collect();
-    Schema { version: 1, columns }
+    Schema { version: 1, columns, absent: Vec::new() }
 }

@@ -51,4 +51,4 @@ words_of_enum!(TablesStep {
 });
 
 words_of_struct!(TablesWork { seed, what, rows });
-words_of_enum!(What { Insert, Load, Update, Rekey, Delete });
+words_of_enum!(What { Insert, Load, Update, Rekey, Delete, Alter });

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::rows::{CHILD, PARENT, Row, int, keys, name, shown};
+use super::rows::{CHILD, Columns, PARENT, Row, int, keys, name, shown};
 
 /// The number of a row, which it keeps.
 pub(super) type RowNo = u64;
@@ -21,6 +21,7 @@ pub(super) struct TableState {
     pub(super) serial: u32,
     /// The columns that have an index.
     pub(super) indexes: BTreeSet<u16>,
+    pub(super) columns: Columns,
     pub(super) rows: Arc<BTreeMap<RowNo, Row>>,
 }
 
@@ -64,11 +65,15 @@ pub(super) struct Work {
     pub(super) touched: Touched,
     /// Tables with statements.
     pub(super) tables: BTreeSet<usize>,
+    /// Tables that it altered.
+    pub(super) altered: BTreeSet<usize>,
 }
 
 /// How a commit must end.
 pub(super) enum Expected {
     Done(State),
+    /// It may conflict: an altered table counts as changed by others if they merged its rows, or looked at them for a constraint.
+    DoneOrConflict(State),
     Conflict,
     Broken(String),
 }
@@ -76,7 +81,8 @@ pub(super) enum Expected {
 impl Work {
     pub(super) fn new(at_begin: Arc<State>) -> Self {
         let seen = (*at_begin).clone();
-        Self { at_begin, seen, touched: Touched::new(), tables: BTreeSet::new() }
+        let (touched, tables, altered) = Default::default();
+        Self { at_begin, seen, touched, tables, altered }
     }
 
     /// Records that rows were changed.
@@ -92,8 +98,10 @@ impl Work {
 
     /// Whether the definition of a table that it changed is another one now.
     pub(super) fn is_overtaken(&self, committed: &State) -> bool {
-        let defined = |s: &State, t: usize| s.0.get(&t).map(|t| (t.serial, t.indexes.clone()));
+        let defined =
+            |s: &State, t: usize| s.0.get(&t).map(|t| (t.serial, t.indexes.clone(), t.columns.clone()));
         self.tables.iter().any(|&t| defined(committed, t) != defined(&self.at_begin, t))
+            || self.altered.iter().any(|t| committed.0.get(t) != self.at_begin.0.get(t))
     }
 
     pub(super) fn expected(&self, committed: &State) -> Expected {
@@ -103,15 +111,19 @@ impl Work {
             return Expected::Conflict;
         }
         let mut after = committed.clone();
-        for &(t, id) in &self.touched {
+        for &(t, id) in self.touched.iter().filter(|(t, _)| !self.altered.contains(t)) {
             after.rows_mut(t).remove(&id);
         }
-        for &t in &self.tables {
+        for t in &self.altered {
+            after.0.insert(*t, self.seen.0[t].clone());
+        }
+        for &t in self.tables.iter().filter(|t| !self.altered.contains(t)) {
             let mine = |id: &RowNo| self.touched.contains(&(t, *id)) || self.at_begin.row(t, *id).is_none();
             let rows = self.seen.0[&t].rows.iter().filter(|(id, _)| mine(id)).map(|(&id, r)| (id, r.clone()));
             after.rows_mut(t).extend(rows);
         }
         match after.broken() {
+            None if !self.altered.is_empty() => Expected::DoneOrConflict(after),
             None => Expected::Done(after),
             Some(what) => Expected::Broken(what),
         }

@@ -24,6 +24,8 @@ pub(super) const SLOTS: usize = 3;
 pub(super) const HELD: usize = 4;
 /// About one step in this many is preceded by a transaction that rolls back to savepoints.
 const SAVEPOINTS_EVERY: u64 = 30;
+/// About one statement in this many alters its table, in seeds that do so.
+const ALTERS_EVERY: u64 = 6;
 /// The most rows of a statement that changes many.
 const MANY: u64 = 80;
 
@@ -71,6 +73,8 @@ const NAMES: Names = Names {
         "tables dropped",
         "indexes created",
         "indexes dropped",
+        "tables altered",
+        "alterations refused for a NULL",
         "reopens after a power cut",
         "reopens in order",
         "recoveries cut",
@@ -191,7 +195,9 @@ impl Simulated for TablesScenario {
     }
 
     fn steps(&self, count: usize) -> Vec<Step> {
-        let mut g = Generator { s: self, r: Random::of_seed(self.seed ^ 0x7AB5) };
+        // Alterations are drawn apart, so that the other seeds have the steps that they had before there were any.
+        let alters = (self.seed % 4 == 2).then(|| Random::of_seed(self.seed ^ 0xA17E5));
+        let mut g = Generator { s: self, r: Random::of_seed(self.seed ^ 0x7AB5), alters };
         let mut steps = vec![Step::SetDurability { mode: self.durability }];
         for table in [PARENT, CHILD, PLAIN, TABLES - 1] {
             if table < PLAIN || g.r.once_in(2) {
@@ -238,6 +244,8 @@ impl fmt::Display for TablesScenario {
 struct Generator<'a> {
     s: &'a TablesScenario,
     r: Random,
+    /// What draws alterations of tables, if the run has some.
+    alters: Option<Random>,
 }
 
 /// Kinds of steps that are drawn by weight.
@@ -394,6 +402,11 @@ impl Generator<'_> {
     }
 
     fn work(&mut self) -> Work {
+        if let Some(r) = &mut self.alters
+            && r.once_in(ALTERS_EVERY)
+        {
+            return Work { seed: r.next(), what: What::Alter, rows: 1 };
+        }
         let r = &mut self.r;
         let what = match r.below(20) {
             0..6 => What::Insert,

@@ -173,6 +173,8 @@ pub enum What {
     Rekey,
     /// Deletes rows.
     Delete,
+    /// Alters a table: a column is added, dropped or renamed, or NOT NULL comes or goes.
+    Alter,
 }
 
 /// The kinds of steps.

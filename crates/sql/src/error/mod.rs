@@ -250,7 +250,7 @@ fn engine_sqlstate(e: &EngineError) -> &'static str {
         EngineError::DuplicateKey { .. } | EngineError::Unique { .. } => state::UNIQUE_VIOLATION,
         EngineError::ForeignKey { .. } => state::FOREIGN_KEY_VIOLATION,
         EngineError::Referenced { .. } => state::DEPENDENT_OBJECTS_STILL_EXIST,
-        EngineError::NotNull { .. } => state::NOT_NULL_VIOLATION,
+        EngineError::NotNull { .. } | EngineError::ContainsNulls { .. } => state::NOT_NULL_VIOLATION,
         EngineError::NoSuchTable(_) => state::UNDEFINED_TABLE,
         EngineError::TableExists(_) | EngineError::IndexExists(_) => state::DUPLICATE_TABLE,
         EngineError::NoSuchIndex(_) | EngineError::NoSuchTree(_) => state::UNDEFINED_OBJECT,

@@ -108,8 +108,11 @@ impl Table {
         let column = |data_type| ColumnType { data_type, nullable: false };
         let integers = [column(DataType::BigInt); COMMENT_COLUMN];
         let columns = integers.into_iter().chain([column(DataType::Text)]).collect();
-        let mut table =
-            Self { pages: Vec::new(), numbers: Vec::new(), schema: Schema { version: 1, columns } };
+        let mut table = Self {
+            pages: Vec::new(),
+            numbers: Vec::new(),
+            schema: Schema { version: 1, columns, absent: Vec::new() },
+        };
         let generator = LineItemGenerator::new(1.0, 1, 1);
         let mut items = generator.iter();
         // The longest comment that leaves room for the page's header.

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use lode_base::{Lpid, TableId};
-use lode_page::{Column, DataType, Node, Schema, row};
+use lode_page::{Column, ColumnType, Node, Schema, row};
 use lode_program::{ColumnSource, IndexEntry, IndexRule};
 use parking_lot::Mutex;
 
 use super::directory::Directory;
 use super::ids::{RowId, id_of_key};
 use crate::EngineError;
+use crate::tables::planted_cuts::{self, Planted as ForCuts};
 use crate::trees::Snapshot;
 
 /// Bytes of a row in a chunk beside its values.
@@ -40,6 +41,8 @@ pub(in crate::tables) struct Chunk {
     /// What the rows' values are within, as the page index has it of a page, and the columns of its rule.
     entry: Option<IndexEntry>,
     entry_columns: Vec<u16>,
+    /// The schema by which images were read: it says what rows have that lack a column.
+    schema: Schema,
     /// Places of the rows in the main, by the last directory that was asked for.
     places: Mutex<Option<Places>>,
     pub(in crate::tables) bytes: usize,
@@ -69,7 +72,6 @@ impl Chunk {
         t: &RowsOf<'_>,
         rows: impl IntoIterator<Item = (RowId, Option<&'a [u8]>)>,
     ) -> Result<Self, EngineError> {
-        let types: Vec<DataType> = t.schema.columns.iter().map(|c| c.data_type).collect();
         let (mut ids, mut gone, mut images) = (Vec::new(), Vec::new(), Vec::new());
         for (id, image) in rows {
             match image {
@@ -83,9 +85,11 @@ impl Chunk {
         let image_bytes: usize = images.iter().map(|i| i.len()).sum();
         let columns = match images.is_empty() {
             true => Vec::new(),
-            false => row::decode_all(&types, images).map_err(|e| damaged(t, &e.to_string()))?,
+            false => row::decode_all(t.schema, images).map_err(|e| damaged(t, &e.to_string()))?,
         };
-        let bytes = 2 * image_bytes + (ids.len() + gone.len()) * ROW_BYTES + size_of::<Self>();
+        let columns_bytes = t.schema.columns.len() * size_of::<ColumnType>();
+        let bytes =
+            2 * image_bytes + (ids.len() + gone.len()) * ROW_BYTES + columns_bytes + size_of::<Self>();
         Self::new(t, ids, columns, gone, bytes)
     }
 
@@ -101,7 +105,8 @@ impl Chunk {
             false => t.rule.entry(&mut Whole(&columns)).ok(),
         };
         let entry_columns = t.rule.columns().to_vec();
-        Ok(Self { ids, columns, gone, entry, entry_columns, places: Mutex::default(), bytes })
+        let schema = t.schema.clone();
+        Ok(Self { ids, columns, gone, entry, entry_columns, schema, places: Mutex::default(), bytes })
     }
 
     /// The page that stands for its rows.
@@ -132,9 +137,11 @@ impl Chunk {
         self.entry.as_ref().filter(|_| self.entry_columns == rule.columns())
     }
 
-    /// Whether its entry is of a table with this page index.
-    pub(super) fn is_of(&self, index_columns: &[u16]) -> bool {
-        self.entry_columns == index_columns
+    /// Whether its columns and its entry are those of a table with this schema and page index.
+    pub(super) fn is_of(&self, t: &RowsOf<'_>) -> bool {
+        let is_same = || self.schema == *t.schema;
+        self.entry_columns == t.rule.columns()
+            && planted_cuts::instead(ForCuts::ColumnsOfOtherSchema, is_same, || true)
     }
 }
 

@@ -83,12 +83,12 @@ impl Leaves {
         &self,
         storage: &Arc<Storage>,
         (lpid, csn): LeafVersion,
-        index_columns: &[u16],
+        t: &RowsOf<'_>,
         make: impl FnOnce() -> Result<Chunk, EngineError>,
     ) -> Result<Arc<Chunk>, EngineError> {
         let known = self.0.lock().leaves.get(&lpid).cloned();
         if let Some((_, chunk)) = known.filter(|(of, c)| {
-            planted::instead(Planted::LeafColumnsKept, || *of == csn, || true) && c.is_of(index_columns)
+            planted::instead(Planted::LeafColumnsKept, || *of == csn, || true) && c.is_of(t)
         }) {
             return Ok(chunk);
         }
@@ -141,9 +141,8 @@ impl Leaves {
             return Ok(alone.clone());
         }
         let versions: Vec<LeafVersion> = leaves.iter().map(|(v, _)| *v).collect();
-        let index_columns = t.rule.columns().to_vec();
         let known = self.0.lock().groups.get(&first).cloned();
-        if let Some((_, chunk)) = known.filter(|(of, c)| *of == versions && c.is_of(&index_columns)) {
+        if let Some((_, chunk)) = known.filter(|(of, c)| *of == versions && c.is_of(t)) {
             return Ok(chunk);
         }
         let with_rows: Vec<&Arc<Chunk>> =

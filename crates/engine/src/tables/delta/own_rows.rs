@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use lode_page::{DataType, Value, row};
+use lode_page::{DataType, Schema, Value, row};
 use parking_lot::Mutex;
 
 use super::ids::RowId;
@@ -90,22 +90,22 @@ impl OwnRows {
         self.layers.is_empty()
     }
 
-    /// The rows of these types that have these values in the columns `key` now.
+    /// The rows of this schema that have these values in the columns `key` now.
     pub(in crate::tables) fn with_key(
         &self,
-        types: &[DataType],
+        schema: &Schema,
         key: &[u16],
         values: &[Value],
     ) -> Result<Vec<RowId>, EngineError> {
-        let of_key: Vec<DataType> = key.iter().map(|&c| types[usize::from(c)]).collect();
+        let of_key: Vec<DataType> = key.iter().map(|&c| schema.columns[usize::from(c)].data_type).collect();
         let bytes_of = |values: &[Value]| key_of_values(of_key.iter().copied(), values);
         let Some(bytes) = bytes_of(values) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for layer in &self.layers {
-            for &id in layer.by_key(types, key)?.get(&bytes).into_iter().flatten() {
+            for &id in layer.by_key(schema, key)?.get(&bytes).into_iter().flatten() {
                 let now = self.get(id).and_then(|c| c.after.as_ref());
                 let has_it = match now {
-                    Some(image) => bytes_of(&values_of(types, image, key)?).as_ref() == Some(&bytes),
+                    Some(image) => bytes_of(&values_of(schema, image, key)?).as_ref() == Some(&bytes),
                     None => false,
                 };
                 if has_it && !found.contains(&id) {
@@ -116,21 +116,21 @@ impl OwnRows {
         Ok(found)
     }
 
-    /// The rows of these types whose keys in `columns` are from `low` on, up to `end`, now; each key is as entries of indexes have it.
+    /// The rows of this schema whose keys in `columns` are from `low` on, up to `end`, now; each key is as entries of indexes have it.
     pub(in crate::tables) fn in_range(
         &self,
-        types: &[DataType],
+        schema: &Schema,
         columns: &[u16],
         low: &[u8],
         end: Bound<&[u8]>,
     ) -> Result<Vec<(Vec<u8>, RowId)>, EngineError> {
         let mut found = Vec::new();
         for layer in &self.layers {
-            let rows = layer.by_key(types, columns)?;
+            let rows = layer.by_key(schema, columns)?;
             for (key, ids) in rows.range::<[u8], _>((Bound::Included(low), end)) {
                 for &id in ids {
                     let Some(now) = self.get(id).and_then(|c| c.after.as_ref()) else { continue };
-                    if entry_key(types, now, columns)? == *key {
+                    if entry_key(schema, now, columns)? == *key {
                         found.push((key.clone(), id));
                     }
                 }
@@ -141,14 +141,14 @@ impl OwnRows {
 }
 
 impl Layer {
-    fn by_key(&self, types: &[DataType], key: &[u16]) -> Result<Arc<RowsByKey>, EngineError> {
+    fn by_key(&self, schema: &Schema, key: &[u16]) -> Result<Arc<RowsByKey>, EngineError> {
         if let Some(known) = self.by_key.lock().get(key) {
             return Ok(known.clone());
         }
         let mut rows = RowsByKey::new();
         for (&id, change) in &self.rows {
             let Some(image) = &change.after else { continue };
-            let bytes = entry_key(types, image, key)?;
+            let bytes = entry_key(schema, image, key)?;
             rows.entry(bytes).or_default().push(id);
         }
         Ok(self.by_key.lock().entry(key.into()).or_insert(Arc::new(rows)).clone())
@@ -156,18 +156,18 @@ impl Layer {
 }
 
 /// The key of an image in some columns, as entries of indexes have it, but not cut off.
-fn entry_key(types: &[DataType], image: &[u8], columns: &[u16]) -> Result<Vec<u8>, EngineError> {
-    let of_key = columns.iter().map(|&c| types[usize::from(c)]);
-    Ok(key_with_nulls(of_key, &values_of(types, image, columns)?))
+fn entry_key(schema: &Schema, image: &[u8], columns: &[u16]) -> Result<Vec<u8>, EngineError> {
+    let of_key = columns.iter().map(|&c| schema.columns[usize::from(c)].data_type);
+    Ok(key_with_nulls(of_key, &values_of(schema, image, columns)?))
 }
 
 /// The values of an image in some columns.
 pub(in crate::tables) fn values_of(
-    types: &[DataType],
+    schema: &Schema,
     image: &[u8],
     columns: &[u16],
 ) -> Result<Vec<Value>, EngineError> {
-    let all = row::decode(types, image)?;
+    let all = row::decode(schema, image)?;
     Ok(columns.iter().map(|&c| all[usize::from(c)].clone()).collect())
 }
 

@@ -101,7 +101,7 @@ impl Snapshot {
             None => directory.spans().values().map(|span| span.lpid).collect(),
         };
         let types = key.iter().map(|&c| t.schema().columns[usize::from(c)]);
-        let schema = Schema { version: t.schema().version, columns: types.collect() };
+        let schema = Schema { version: t.schema().version, columns: types.collect(), absent: Vec::new() };
         // Equal floats may differ in their bits.
         let program = match schema.columns.iter().any(|c| c.data_type.is_float()) {
             true => None,

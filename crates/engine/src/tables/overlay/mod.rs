@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use lode_base::{Lpid, TableId};
 use lode_command::{HiddenRows, PageRange};
-use lode_page::Node;
+use lode_page::{Node, Schema};
 use lode_program::RowMask;
 use parking_lot::Mutex;
 
@@ -29,9 +29,9 @@ use crate::tables::planted::{self, Planted};
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
 
-/// The overlays of a state, by table.
+/// The overlays of a state, by table. A transaction that alters the table sees the state with another schema.
 #[derive(Default)]
-pub(in crate::tables) struct Overlays(Mutex<BTreeMap<TableId, Arc<Overlay>>>);
+pub(in crate::tables) struct Overlays(Mutex<BTreeMap<TableId, (Schema, Arc<Overlay>)>>);
 
 /// What lies over the main of a table.
 #[derive(Debug, Default)]
@@ -82,7 +82,6 @@ impl Overlay {
     fn of_delta(snapshot: &Snapshot, t: &Table) -> Result<Self, EngineError> {
         let Some(tree) = snapshot.rows_tree(t) else { return Ok(Self::default()) };
         let directory = snapshot.directory(t)?;
-        let index_columns = t.index_columns();
         let rule = t.index_rule()?;
         let of = t.rows_of(&rule);
         let kept = &t.delta().expect("the table has a delta").leaves;
@@ -97,7 +96,7 @@ impl Overlay {
             let page_of = |at: usize| id_of_entry(leaf, at).map(|id| id.place(t.id()).0);
             if page_of(entries.start) == page_of(entries.end - 1) {
                 let make = || Chunk::of_leaf(snapshot, &of, leaf, entries);
-                let chunk = kept.leaf(storage, version, &index_columns, make)?;
+                let chunk = kept.leaf(storage, version, &of, make)?;
                 planted::unless(Planted::LeafLeftOut, || leaves.push((version, chunk)));
                 return Ok(());
             }
@@ -207,11 +206,12 @@ impl Snapshot {
 
     fn overlay_of_delta(&self, t: &Table) -> Result<Arc<Overlay>, EngineError> {
         let known: &Overlays = self.known_above();
-        if let Some(overlay) = known.0.lock().get(&t.id()) {
+        if let Some((_, overlay)) = known.0.lock().get(&t.id()).filter(|(of, _)| of == t.schema()) {
             return Ok(overlay.clone());
         }
         let made = Arc::new(Overlay::of_delta(self, t)?);
-        Ok(known.0.lock().entry(t.id()).or_insert(made).clone())
+        known.0.lock().insert(t.id(), (t.schema().clone(), made.clone()));
+        Ok(made)
     }
 
     /// Rows of a table.

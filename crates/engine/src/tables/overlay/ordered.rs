@@ -414,7 +414,7 @@ impl<'a> Merge<'a> {
             merge.add(Source::Entries(Box::new(cursor), prefix.len()))?;
         }
         if let Some(own) = snapshot.own_rows(t) {
-            let list = own.rows.in_range(&t.types(), &order.columns, &range.low, range.end())?;
+            let list = own.rows.in_range(t.schema(), &order.columns, &range.low, range.end())?;
             merge.add_list(list)?;
         }
         Ok(merge)

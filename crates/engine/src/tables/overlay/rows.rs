@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use lode_page::{DataType, Value, row};
+use lode_page::{Value, row};
 
 use crate::EngineError;
 use crate::storage;
@@ -55,7 +55,7 @@ impl Snapshot {
             return found;
         }
         let Some((lpid, slot)) = self.directory(t)?.place(id) else { return Ok(None) };
-        let page = storage::columns::columns(self.view(), self.tables_state(), lpid, columns)?;
+        let page = storage::columns::columns(self.view(), &t.page_owner(), lpid, columns)?;
         Ok(Some(page.columns.iter().map(|c| c.value(slot as usize)).collect()))
     }
 }
@@ -69,8 +69,7 @@ pub(in crate::tables) fn values(
     if image.is_empty() {
         return Ok(None);
     }
-    let types: Vec<DataType> = t.schema().columns.iter().map(|c| c.data_type).collect();
-    let mut all = row::decode(&types, image)
+    let mut all = row::decode(t.schema(), image)
         .map_err(|e| EngineError::invalid(t.name(), format!("its delta is damaged: {e}")))?;
     let of = |(i, &c): (usize, &u16)| match columns[i + 1..].contains(&c) {
         true => all[usize::from(c)].clone(),

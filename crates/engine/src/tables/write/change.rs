@@ -100,6 +100,14 @@ impl TableChange {
         t.next(t.indexes().to_vec(), extents).with_contents(rows, bytes, None, t.index_pending)
     }
 
+    /// The table has more columns from now on: rows that are not written yet get them.
+    pub(super) fn add_columns(&mut self, t: &Table, page_bytes_max: usize) {
+        self.held.add_columns(t);
+        if let Some(load) = &mut self.load {
+            load.cutter.add_columns(t, Shape::of_loads(t, page_bytes_max));
+        }
+    }
+
     /// Gives pages to the rows of a load that fill no page yet, so that all rows can be read. If the load has not written a page, the
     /// rows become held rows.
     pub(super) fn settle(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {

@@ -76,7 +76,10 @@ impl WriteTxn {
         let old = self.catalog.table(name)?.clone();
         let storage = self.trees.committer().storage();
         let id = storage.extents().new_owner();
-        let mut new = Table::new(id, old.def().clone(), old.indexes().to_vec(), Vec::new(), root_lpid());
+        let mut def = old.def().clone();
+        // Its pages will have all columns.
+        def.columns.iter_mut().for_each(|c| c.absent = None);
+        let mut new = Table::new(id, def, old.indexes().to_vec(), Vec::new(), root_lpid());
         new.is_rewritten = true;
         if let (Some(new), Some(old)) = (new.delta(), old.delta()) {
             new.ids_before(old.next_id());

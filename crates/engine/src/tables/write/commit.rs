@@ -24,7 +24,7 @@ use crate::tables::catalog::TableCatalog;
 use crate::tables::planted::{self, Planted};
 use crate::tables::planted_cuts::{self, Planted as ForCuts};
 use crate::tables::table::{EXTENTS_MAX, Table};
-use crate::trees::{CarriedBatch, Claims, Durability, Tree, TreeWrites};
+use crate::trees::{CarriedBatch, Claims, Durability, Snapshot, Tree, TreeWrites};
 
 /// A change that writes more bytes than this is not held in memory until its commit.
 const IN_PLACE_BYTES_MAX: u64 = 16 << 20;
@@ -56,27 +56,31 @@ impl WriteTxn {
         }
         self.make_trees()?;
         let was = self.snapshot.clone();
+        let altered = self.altered();
         self.rebase(&mut changes)?;
         self.sequences.prepare(&self.catalog.objects, self.catalog.sequence_page)?;
         self.check_rows_unchanged(&was, &changes)?;
+        self.check_altered_unchanged(&was, &altered)?;
         drop(was);
+        let reading = self.with_definitions();
         for (&id, change) in &mut changes {
-            let (t, base) = (self.working(id), self.base(id));
+            let t = self.working(id);
+            let base = reading.tables().find(|b| b.id() == id).cloned();
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             if planted::is(Planted::KeysNotCheckedAgain) {
                 continue;
             }
-            change.check_keys(&mut io, &self.snapshot, self.limits.key_check_bytes, base.as_deref(), &t)?;
+            change.check_keys(&mut io, &reading, self.limits.key_check_bytes, base.as_deref(), &t)?;
         }
-        ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes: &changes }.check()?;
+        ForeignKeys { snapshot: &reading, catalog: &self.catalog, changes: &changes }.check()?;
         self.choose_folds(&mut changes);
         let mut of_rows = IndexChanges::default();
-        let mut rows = self.row_writes(&self.snapshot, &changes, &mut of_rows)?;
+        let mut rows = self.row_writes(&reading, &changes, &mut of_rows)?;
         let loaded: Vec<TableId> = changes.iter().filter(|(_, c)| c.is_load()).map(|(id, _)| *id).collect();
         self.claim_tables(&self.catalog, &loaded, &mut rows);
-        let (batch, catalog, mut entries) = match self.in_place(&changes, &mut rows)? {
+        let (batch, catalog, mut entries) = match self.in_place(&reading, &changes, &mut rows)? {
             Some(done) => done,
-            None => self.moved(&mut changes, &mut rows)?,
+            None => self.moved(&reading, &mut changes, &mut rows)?,
         };
         if batch.is_empty() && rows.bytes == 0 {
             return Ok(self.snapshot.commit());
@@ -148,7 +152,7 @@ impl WriteTxn {
     /// Moves the transaction onto the newest state, which becomes its snapshot. It has the right to write.
     fn rebase(&mut self, changes: &mut Changes) -> Result<(), EngineError> {
         let now = self.trees.heads().refreshed()?;
-        let defines = !self.index_rules.is_empty();
+        let defines = !self.index_rules.is_empty() || !self.has_same_tables();
         let rebase = Rebase { base: &self.snapshot, now: &now, mine: &self.catalog, defines };
         let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
         self.catalog = rebase.run(&mut io, changes)?;
@@ -157,7 +161,12 @@ impl WriteTxn {
     }
 
     /// All changes in one batch; `None` if they are too large for one.
-    fn in_place(&mut self, changes: &Changes, rows: &mut RowWrites) -> Result<Option<Made>, EngineError> {
+    fn in_place(
+        &mut self,
+        reading: &Snapshot,
+        changes: &Changes,
+        rows: &mut RowWrites,
+    ) -> Result<Option<Made>, EngineError> {
         let identity = self.snapshot.storage().store().identity().clone();
         let mut room_bytes = identity.batch_bytes_max.min(IN_PLACE_BYTES_MAX) as i64;
         let mut done = Vec::with_capacity(changes.len());
@@ -165,8 +174,7 @@ impl WriteTxn {
             let t = self.working(id);
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             let page_bytes_max = identity.page_bytes_max as usize;
-            let mut rewrite =
-                Rewrite::new(&self.snapshot, &t, true, Stream::default(), page_bytes_max, room_bytes);
+            let mut rewrite = Rewrite::new(reading, &t, true, Stream::default(), page_bytes_max, room_bytes);
             rewrite.run(&mut io, change)?;
             room_bytes = rewrite.room_bytes;
             if room_bytes < 0 {
@@ -188,14 +196,19 @@ impl WriteTxn {
     }
 
     /// Writes all changed pages to fresh extents. The batch publishes them.
-    fn moved(&mut self, changes: &mut Changes, rows: &mut RowWrites) -> Result<Made, EngineError> {
+    fn moved(
+        &mut self,
+        reading: &Snapshot,
+        changes: &mut Changes,
+        rows: &mut RowWrites,
+    ) -> Result<Made, EngineError> {
         let page_bytes_max = self.snapshot.storage().store().identity().page_bytes_max as usize;
         let mut done = Vec::with_capacity(changes.len());
         for (&id, change) in changes.iter_mut() {
             let t = self.working(id);
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             let stream = std::mem::take(&mut change.stream);
-            let mut rewrite = Rewrite::new(&self.snapshot, &t, false, stream, page_bytes_max, i64::MAX);
+            let mut rewrite = Rewrite::new(reading, &t, false, stream, page_bytes_max, i64::MAX);
             rewrite.run(&mut io, change)?;
             let mut rewritten = rewrite.finish(Stream::default());
             let writes = std::mem::take(&mut rewritten.writes);

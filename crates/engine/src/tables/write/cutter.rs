@@ -188,6 +188,15 @@ impl Cutter {
         self.rows
     }
 
+    /// The table has more columns from now on, and pages have this shape.
+    pub(super) fn add_columns(&mut self, t: &Table, shape: Shape) {
+        for part in &mut self.parts {
+            let rows = part[0].rows();
+            t.schema().complete(part, rows);
+        }
+        self.shape = shape;
+    }
+
     /// Returns the rows that are left, in parts.
     pub(super) fn parts(&self) -> impl Iterator<Item = Vec<Column>> + '_ {
         self.parts.iter().enumerate().map(|(i, part)| match i {
@@ -329,7 +338,7 @@ pub(super) fn concat(types: &[lode_page::DataType], mut parts: Vec<Vec<Column>>)
 
 #[cfg(test)]
 mod tests {
-    use lode_page::{ColumnBuilder, ColumnType, DataType, Value, decode_page};
+    use lode_page::{ColumnBuilder, DataType, Value, decode_page};
 
     use super::*;
 
@@ -337,16 +346,10 @@ mod tests {
         Encodings { all: EncodingChoice::Plain, ..Encodings::default() }
     }
     use crate::storage::catalog::root_lpid;
-    use crate::tables::definition::{ColumnDef, Deferral, Encodings, Fill, TableDef, TableOptions};
+    use crate::tables::definition::{ColumnDef, Deferral, Encodings, TableDef, TableOptions};
 
     fn table(layout: Layout) -> Table {
-        let column = |name: &str, data_type| ColumnDef {
-            name: name.into(),
-            ty: ColumnType { data_type, nullable: true },
-            max_chars: None,
-            declared: String::new(),
-            fill: Fill::Null,
-        };
+        let column = ColumnDef::new;
         let def = TableDef {
             name: "t".into(),
             columns: vec![column("k", DataType::BigInt), column("s", DataType::Text)],

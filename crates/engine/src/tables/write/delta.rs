@@ -63,7 +63,7 @@ impl TableChange {
 
     pub(super) fn add_inserted(&mut self, t: &Table, columns: &[Column]) {
         let delta = t.delta().expect("the table has a delta");
-        let images = row::encode_all(columns);
+        let images = row::encode_all(t.schema(), columns);
         let first = delta.take_ids(images.len() as u64).raw();
         let row = |(n, image): (u64, Vec<u8>)| {
             (RowId::new(first + n), RowChange { before: None, after: Some(image.into()), deleted: None })
@@ -87,7 +87,7 @@ impl TableChange {
         if inserted.is_empty() {
             return Ok(());
         }
-        let columns = row::decode_all(&t.types(), inserted.iter().map(|i| &i[..]))?;
+        let columns = row::decode_all(t.schema(), inserted.iter().map(|i| &i[..]))?;
         self.load(io, t, columns)
     }
 
@@ -168,7 +168,7 @@ fn of_images<'a>(
     columns: &[u16],
     images: impl IntoIterator<Item = &'a Image>,
 ) -> Result<Vec<Column>, EngineError> {
-    let all = row::decode_all(&t.types(), images.into_iter().map(|i| &i[..]))?;
+    let all = row::decode_all(t.schema(), images.into_iter().map(|i| &i[..]))?;
     Ok(chosen(&all, columns))
 }
 
@@ -223,11 +223,11 @@ impl WriteTxn {
         };
         if !ids.is_empty() {
             let images = found.iter().map(|c| c.after.as_deref().expect("none of them is gone"));
-            let mut all = row::decode_all(&t.types(), images)?;
+            let mut all = row::decode_all(t.schema(), images)?;
             for (&c, v) in columns.iter().zip(taken(&of_delta)) {
                 all[usize::from(c)] = v;
             }
-            let after = row::encode_all(&all);
+            let after = row::encode_all(t.schema(), &all);
             let layer = ids.into_iter().zip(found).zip(after).map(|((id, change), after)| {
                 (id, RowChange { before: change.before, after: Some(after.into()), deleted: None })
             });
@@ -305,15 +305,18 @@ impl WriteTxn {
         in_pages.sort_unstable();
         let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
         for page in in_pages.chunk_by(|a, b| a.0 == b.0) {
-            let columns = read::columns(&self.snapshot, page[0].0, &all)?.columns;
+            let columns = read::columns_of(&self.snapshot, t, page[0].0, &all)?.columns;
             let images: Vec<Vec<u8>> = match page {
                 [(_, slot, _)] => {
                     let values: Vec<Value> = columns.iter().map(|c| c.value(*slot as usize)).collect();
-                    vec![row::encode(&t.types(), &values)]
+                    vec![row::encode(t.schema(), &values)]
                 }
                 many => {
                     let slots: Vec<u32> = many.iter().map(|p| p.1).collect();
-                    row::encode_all(&columns.iter().map(|c| ops::take(c, &slots)).collect::<Vec<_>>())
+                    row::encode_all(
+                        t.schema(),
+                        &columns.iter().map(|c| ops::take(c, &slots)).collect::<Vec<_>>(),
+                    )
                 }
             };
             for ((_, _, i), image) in page.iter().zip(images) {

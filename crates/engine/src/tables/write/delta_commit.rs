@@ -20,6 +20,7 @@ use lode_base::{CommitNo, Lpid, TableId};
 use lode_page::{Column, DataType, Value, row};
 
 use super::WriteTxn;
+use super::alter::adds_foreign_keys;
 use super::change::{Changes, TableChange};
 use super::entries::{entries_of_index, entries_of_key, keys_with_entries};
 use super::fold::Folded;
@@ -216,7 +217,7 @@ impl WriteTxn {
         let key = &table.def().primary_key;
         let what = match image.filter(|_| !key.is_empty()) {
             Some(image) => {
-                let shown = show_key(&table, key, &values_of(&table.types(), image, key)?);
+                let shown = show_key(&table, key, &values_of(table.schema(), image, key)?);
                 format!("table \"{}\": row {shown} was changed", table.name())
             }
             None => format!("table \"{}\": a row was changed", table.name()),
@@ -343,6 +344,24 @@ impl WriteTxn {
         }
     }
 
+    /// Checks, with the right to write, that nobody changed rows of the tables that the transaction `altered`, since its snapshot `was`.
+    pub(super) fn check_altered_unchanged(
+        &self,
+        was: &Snapshot,
+        altered: &[Arc<Table>],
+    ) -> Result<(), EngineError> {
+        for t in altered.iter().filter(|t| t.has_delta()) {
+            let mut claims = Claims::default();
+            claims.exclusive(t.id(), TABLE, &[]);
+            let is_overtaken = || self.trees.committer().conflict(was.csn(), &claims).is_some();
+            if planted_cuts::instead(ForCuts::AlteredOvertaken, is_overtaken, || false) {
+                let what = format!("table \"{}\": it is altered here, and was changed", t.name());
+                return Err(EngineError::Conflict { what });
+            }
+        }
+        Ok(())
+    }
+
     /// Compares the rows of deltas that the transaction changed with what they were at its snapshot `was`.
     fn compare_rows(&self, was: &Snapshot, changes: &Changes) -> Result<(), EngineError> {
         for (id, change) in changes {
@@ -351,18 +370,19 @@ impl WriteTxn {
                 continue;
             }
             let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
-            let types = t.types();
             for (row, c) in change.rows.merged() {
                 let Some(before) = &c.before else { continue };
                 let now = self.snapshot.values_of_row(&t, row, &all)?;
-                if now.is_none_or(|now| row::encode(&types, &now) != before[..]) {
+                if now.is_none_or(|now| row::encode(t.schema(), &now) != before[..]) {
                     return Err(self.row_conflict(*id, row, changes)?);
                 }
             }
             for (&lpid, edit) in edits_by_id(&t, change) {
                 for id_of_row in edited_ids(&self.snapshot, &t, lpid, edit)? {
                     let image = |at: &Snapshot| -> Result<Option<Vec<u8>>, EngineError> {
-                        Ok(at.values_of_row(&t, id_of_row, &all)?.map(|values| row::encode(&types, &values)))
+                        Ok(at
+                            .values_of_row(&t, id_of_row, &all)?
+                            .map(|values| row::encode(t.schema(), &values)))
                     };
                     if image(was)? != image(&self.snapshot)? {
                         return Err(self.row_conflict(*id, id_of_row, changes)?);
@@ -392,7 +412,7 @@ impl WriteTxn {
             .catalog
             .tables
             .values()
-            .filter(|t| t.has_delta() && self.snapshot.table(t.name()).is_none_or(|b| b.id() != t.id()))
+            .filter(|t| t.has_delta() && self.base(t.id()).is_none())
             .map(|t| t.id())
             .collect();
         for id in new {
@@ -412,7 +432,11 @@ impl WriteTxn {
                 planted::unless(Planted::LoadNotClaimed, || claims.claim_table(t.id(), true));
             }
         }
-        for t in catalog.tables.values().filter(|t| old.values().all(|o| o.id() != t.id())) {
+        let references_more = |t: &&Arc<Table>| match old.values().find(|o| o.id() == t.id()) {
+            Some(old) => adds_foreign_keys(old.def(), t.def()),
+            None => true,
+        };
+        for t in catalog.tables.values().filter(references_more) {
             let parents: Vec<TableId> =
                 self.neighbours(t).filter(|n| n.has_delta()).map(|n| n.id()).collect();
             parents.into_iter().for_each(|p| claims.claim_table(p, true));
@@ -443,7 +467,8 @@ impl WriteTxn {
         for lpid in placed {
             let (rows, columns_of) = match r.writes.iter().find(|w| w.lpid == lpid) {
                 Some(w) => {
-                    let (page, all) = lode_page::decode_page(lpid, &w.data)?;
+                    let (page, mut all) = lode_page::decode_page(lpid, &w.data)?;
+                    t.schema().complete(&mut all, page.rows());
                     (page.rows(), chosen(&all, &columns))
                 }
                 None => {
@@ -501,13 +526,12 @@ pub(super) fn note_fold(
         writes.put(tree, page_key(first).to_vec(), &span.encode());
         spans.insert(first, span);
     }
-    let types = t.types();
     for (id, image) in folded.entries {
         // From now on the page index leads to the row, whatever became of it since the fold.
         for (n, (_, key)) in
             t.def().keys().enumerate().filter(|_| t.finds_keys_by_page() && !image.is_empty())
         {
-            if let Some(bytes) = t.key_bytes(key, &values_of(&types, &image, key)?) {
+            if let Some(bytes) = t.key_bytes(key, &values_of(t.schema(), &image, key)?) {
                 writes.delete(tree, key_entry(n, &bytes, id));
             }
         }
@@ -525,9 +549,8 @@ fn show_key(t: &Table, key: &[u16], values: &[Value]) -> String {
 
 /// The values of a changed row in some columns, if they are new and none is NULL.
 fn new_values(t: &Table, row: &RowChange, columns: &[u16]) -> Result<Option<Vec<Value>>, EngineError> {
-    let types = t.types();
     let of = |image: &Option<Image>| match image {
-        Some(image) => values_of(&types, image, columns).map(Some),
+        Some(image) => values_of(t.schema(), image, columns).map(Some),
         None => Ok(None),
     };
     let (before, after) = (of(&row.before)?, of(&row.after)?);
@@ -599,7 +622,8 @@ impl<'a> RowSources<'a> {
             writes.claims.exclusive(self.t.id(), ROW, &id.raw().to_be_bytes());
             writes.claimed.push(Claimed::Row(self.t.id(), id));
         }
-        let values = |image: &Option<Image>| image.as_ref().map(|i| row::decode(&self.types, i)).transpose();
+        let values =
+            |image: &Option<Image>| image.as_ref().map(|i| row::decode(self.t.schema(), i)).transpose();
         let (before, after) = (values(&row.before)?, values(&row.after)?);
         let of = |values: &Option<Vec<Value>>, columns: &[u16]| -> Option<Vec<Value>> {
             values.as_ref().map(|v| columns.iter().map(|&c| v[usize::from(c)].clone()).collect())

@@ -18,7 +18,7 @@ use std::ops::Bound;
 
 use lode_base::Lpid;
 use lode_command::Align;
-use lode_page::{Column, DataType, decode_page, ops, row};
+use lode_page::{Column, Schema, decode_page, ops, row};
 
 use super::cutter::{Cut, Cutter, Shape};
 use super::rewrite::Rewrite;
@@ -129,7 +129,6 @@ impl Rewrite<'_> {
         out: &mut Rows,
     ) -> Result<(), EngineError> {
         let (snapshot, t) = (self.snapshot(), self.table());
-        let types = t.types();
         let mut changed: BTreeMap<RowId, Image> = delta_rows(snapshot, t, cell)?;
         self.folded.entries.extend(changed.iter().map(|(&id, image)| (id, image.clone())));
         for (&id, change) in own.range(cell.from..).take_while(|(id, _)| cell.holds(**id)) {
@@ -144,7 +143,7 @@ impl Rewrite<'_> {
         let shown: Vec<(RowId, &Image)> =
             changed.iter().filter(|(_, i)| !i.is_empty()).map(|(&id, image)| (id, image)).collect();
         if !shown.is_empty() && !planted::is(Planted::TailForgotten) {
-            let columns = row::decode_all(&types, shown.iter().map(|(_, i)| &i[..]))?;
+            let columns = row::decode_all(t.schema(), shown.iter().map(|(_, i)| &i[..]))?;
             self.take_rows(io, out, shown.iter().map(|(id, _)| *id).collect(), columns, false)?;
         }
         Ok(())
@@ -162,7 +161,7 @@ impl Rewrite<'_> {
     ) -> Result<(), EngineError> {
         let t = self.table();
         let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
-        let page = read::columns(self.snapshot(), span.lpid, &all)?;
+        let page = read::columns_of(self.snapshot(), t, span.lpid, &all)?;
         self.replace(span.lpid, page.rows, page.page_bytes);
         self.folded.removed.push(first);
         let kept: Vec<(RowId, u32)> = (0..page.rows as u32)
@@ -184,7 +183,7 @@ impl Rewrite<'_> {
         if stay && !out.cutter.is_small(&page.columns, page.page_bytes) {
             ids.extend(shown.iter().map(|(id, _)| *id));
             ids.sort_unstable();
-            let columns = with_new_values(&t.types(), &page.columns, &ids, &shown)?;
+            let columns = with_new_values(t.schema(), &page.columns, &ids, &shown)?;
             return self.take_page(io, out, ids, columns, &page.columns, span.keys.is_some());
         }
         let slots: Vec<u32> = kept.iter().map(|k| k.1).collect();
@@ -195,7 +194,7 @@ impl Rewrite<'_> {
         let mut columns =
             edited.map(|c| Ok(ops::take(&c?, &slots))).collect::<Result<Vec<Column>, EngineError>>()?;
         if !shown.is_empty() {
-            let new = row::decode_all(&t.types(), shown.iter().map(|(_, i)| &i[..]))?;
+            let new = row::decode_all(t.schema(), shown.iter().map(|(_, i)| &i[..]))?;
             ids.extend(shown.iter().map(|(id, _)| *id));
             let mut order: Vec<u32> = (0..ids.len() as u32).collect();
             order.sort_unstable_by_key(|&i| ids[i as usize]);
@@ -328,7 +327,7 @@ impl Rewrite<'_> {
 
 /// The columns of a page that the images of some of its rows change, with the new values. `ids` are those of the page's rows.
 fn with_new_values(
-    types: &[DataType],
+    schema: &Schema,
     columns: &[Column],
     ids: &[RowId],
     images: &[(RowId, &Image)],
@@ -339,7 +338,7 @@ fn with_new_values(
         from += ids[from..].iter().position(|i| i == id).expect("each image is of a row of the page");
         slots.push(from as u32);
     }
-    let new = row::decode_all(types, images.iter().map(|(_, i)| &i[..]))?;
+    let new = row::decode_all(schema, images.iter().map(|(_, i)| &i[..]))?;
     let is_same = |old: &Column, new: &Column| {
         slots.iter().enumerate().all(|(i, &slot)| {
             let (old, new) = (old.value(slot as usize), new.value(i));

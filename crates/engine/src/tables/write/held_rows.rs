@@ -50,6 +50,15 @@ impl HeldRows {
         Ok(())
     }
 
+    /// The table has more columns from now on.
+    pub(super) fn add_columns(&mut self, t: &Table) {
+        for page in &mut self.pages {
+            let rows = page[0].rows();
+            t.schema().complete(Arc::make_mut(page), rows);
+        }
+        self.bytes = self.pages.iter().map(|p| bytes_of(p)).sum();
+    }
+
     /// The last page after its edit.
     fn pop(&mut self, t: &Table, edits: &mut Edits) -> Result<Vec<Column>, EngineError> {
         let page = self.pages.pop().expect("there is a last page");

@@ -11,6 +11,7 @@
 //! Invariants: before its last batch a transaction writes only to extents that no published descriptor names. If it is dropped, it
 //! releases them; after a crash the next open does. Of two transactions that change one row, the one that commits first wins.
 
+mod alter;
 mod change;
 mod cluster;
 mod commit;

@@ -79,7 +79,8 @@ impl Rebase<'_> {
             if !catalog.tables.get(base.name()).is_some_and(|c| Arc::ptr_eq(c, base)) {
                 return Err(conflict(base, "it is altered or dropped here, and was changed"));
             }
-            if mine.is_none() {
+            // One that got another name comes again below.
+            if mine.is_none_or(|m| m.name() != base.name()) {
                 Arc::make_mut(&mut catalog.tables).remove(base.name());
             }
         }
@@ -97,6 +98,9 @@ impl Rebase<'_> {
                 }
             }
             if !is_new {
+                if catalog.tables.get(t.name()).is_some_and(|other| other.id() != t.id()) {
+                    return Err(EngineError::TableExists(t.name().into()));
+                }
                 Arc::make_mut(&mut catalog.tables).insert(t.name().into(), t.clone());
                 continue;
             }

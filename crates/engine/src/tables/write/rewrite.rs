@@ -162,8 +162,8 @@ impl<'a> Rewrite<'a> {
     /// Takes a page out: answers its columns after its edit, and counts the page no longer.
     fn take_out(&mut self, lpid: Lpid, edit: &PageEdit) -> Result<Vec<Column>, EngineError> {
         let page = read::page(self.snapshot, lpid)?;
-        let all: Vec<u16> = (0..page.columns() as u16).collect();
-        let old = self.snapshot.read_columns(lpid, &all)?;
+        let all: Vec<u16> = (0..self.table.schema().columns.len() as u16).collect();
+        let old = read::columns_of(self.snapshot, self.table, lpid, &all)?;
         self.taken_out.push(lpid);
         self.rows -= page.rows() as i64;
         self.bytes -= i64::from(page.page_bytes());

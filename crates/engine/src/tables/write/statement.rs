@@ -100,13 +100,13 @@ impl WriteTxn {
 
     /// Looks up the keys of rows that have ids. No page of the table was changed.
     fn look_up_new(&self, t: &Table, own: &OwnRows, new: &Unchecked) -> Result<(), EngineError> {
-        let (types, of_keys) = (t.types(), key_columns(t));
+        let of_keys = key_columns(t);
         for KeyOf { n, constraint, key } in t.keys_at_statement() {
             for part in &new.parts {
                 let part = numbered(&of_keys, part, key);
                 for row in (0..part[0].rows()).filter(|&row| !has_null(&part, row)) {
                     let values: Vec<Value> = part.iter().map(|c| c.value(row)).collect();
-                    let own_rows = own.with_key(&types, key, &values)?.len();
+                    let own_rows = own.with_key(t.schema(), key, &values)?.len();
                     let own_rows = planted::instead(Planted::OwnTwiceMissed, || own_rows, || own_rows.min(1));
                     let mut others = self.snapshot.rows_of_key(t, n, key, &values)?;
                     others.retain(|id| own.get(*id).is_none() && !planted::is(Planted::MainKeyMissed));

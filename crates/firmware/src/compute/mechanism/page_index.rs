@@ -1,6 +1,7 @@
 //! The page index: what is kept of the page decides, and the page stays unread.
 //!
-//! Invariant: a page without an index entry, or with an entry made for another schema, is a Maybe.
+//! A table's columns may be added after its rule was registered: entries stay good for the columns that the rule knows.
+//! Invariant: a page without an index entry, or with an entry made for a schema that does not agree with the program's, is a Maybe.
 
 use std::sync::Arc;
 
@@ -33,10 +34,8 @@ impl Mechanism for PageIndex {
 impl Screen for Compiled {
     fn verdict(&self, page: &Page<'_>) -> Result<Verdict, CommandError> {
         Ok(match page.access.index_entry(page.at)? {
-            Some((rule, entry)) if rule.schema() == self.program.schema() => {
-                verdict(&self.program, &rule, &entry)
-            }
-            _ => Verdict::Maybe,
+            Some((rule, entry)) => verdict(&self.program, &rule, &entry),
+            None => Verdict::Maybe,
         })
     }
 

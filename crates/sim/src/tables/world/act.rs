@@ -11,7 +11,7 @@ use super::{Done, Held, OpenTxn, World, look};
 use crate::machine::durability;
 use crate::random::{Random, nth};
 use crate::tables::model::TableState;
-use crate::tables::rows::{self, CHILD, PARENT};
+use crate::tables::rows::{self, CHILD, Columns, PARENT};
 use crate::tables::scenario::HELD;
 use crate::tables::step::{TablesStep as Step, TablesWork, What};
 
@@ -228,7 +228,8 @@ impl World<'_> {
         self.clock += 1;
         let mut after = (*newest).clone();
         let serial = self.clock as u32;
-        after.0.insert(table, TableState { serial, indexes: BTreeSet::new(), rows: Arc::default() });
+        let columns = Columns::created(table);
+        after.0.insert(table, TableState { serial, indexes: BTreeSet::new(), columns, rows: Arc::default() });
         let new = self.new_rows(&newest, table, count, true, &mut Random::of_seed(seed));
         after.rows_mut(table).extend(new.iter().cloned());
         if after.broken().is_some() {
@@ -238,7 +239,7 @@ impl World<'_> {
         let made = self.database().begin_write().and_then(|mut txn| {
             txn.create_table(rows::definition(table), false)?;
             if filled {
-                txn.load(rows::name(table), rows::columns(new.iter().map(|(_, row)| row)))?;
+                txn.load(rows::name(table), Columns::created(table).of_rows(new.iter().map(|(_, row)| row)))?;
             }
             txn.commit().map(drop)
         });

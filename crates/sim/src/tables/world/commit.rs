@@ -31,7 +31,7 @@ impl World<'_> {
     ) -> Done {
         if self.machine.is_cut() {
             cut.into_iter().for_each(|event| self.machine.met(event));
-            if let Expected::Done(after) = expected
+            if let Expected::Done(after) | Expected::DoneOrConflict(after) = expected
                 && !unchanged
             {
                 self.model.may_commit(after);
@@ -52,7 +52,13 @@ impl World<'_> {
                 self.machine.met("commits");
                 Ok(())
             }
-            (Err(EngineError::Conflict { .. }), Expected::Conflict) => {
+            (Ok(()), Expected::DoneOrConflict(after)) => {
+                self.acknowledged(after, durability == Durability::Commit && !unchanged);
+                self.machine.met("commits");
+                self.machine.met("tables altered");
+                Ok(())
+            }
+            (Err(EngineError::Conflict { .. }), Expected::Conflict | Expected::DoneOrConflict(_)) => {
                 self.machine.met("conflicts");
                 Ok(())
             }
@@ -70,7 +76,7 @@ impl World<'_> {
             (Err(e), expected) => {
                 if matches!(e, EngineError::Conflict { .. }) || is_broken(&e) {
                     let expected = match expected {
-                        Expected::Done(_) => "success",
+                        Expected::Done(_) | Expected::DoneOrConflict(_) => "success",
                         Expected::Conflict => "a conflict",
                         Expected::Broken(_) => "a broken constraint",
                     };
@@ -88,7 +94,7 @@ impl World<'_> {
     fn failed(&mut self, what: &str, e: &EngineError, expected: Expected) -> Done {
         if self.machine.excused(what, e)? {
             self.machine.met("commits that a fault failed");
-            if let Expected::Done(after) = expected {
+            if let Expected::Done(after) | Expected::DoneOrConflict(after) = expected {
                 self.model.may_commit(after);
             }
         } else if matches!(e, EngineError::OutOfSpace { .. }) {

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use lode_engine::{EngineError, IndexKind, Snapshot};
+use lode_page::Value;
 
 use super::{Done, Read, World};
 use crate::failure::{FailureKind, Wrong};
 use crate::random::Random;
 use crate::tables::model::{State, TableState};
-use crate::tables::rows::{self, Row, TABLES, int, shown, text};
+use crate::tables::rows::{self, CREATED, Row, TABLES, int, shown, text};
 
 /// Values that are looked up by each key and index.
 const LOOKUPS: u64 = 4;
 /// A snapshot that sees so many merges is old.
 const MANY_MERGES: u64 = 100;
 
-/// The rows of all tables, sorted by their texts, and the columns with an index.
-pub(super) type Contents = BTreeMap<usize, (Vec<u16>, Vec<Row>)>;
+/// The rows of all tables, sorted by their texts, the columns with an index, and what the columns are.
+pub(super) type Contents = BTreeMap<usize, (Vec<u16>, Vec<Row>, Vec<String>)>;
 
 pub(super) fn contents(s: &Snapshot) -> Result<Contents, EngineError> {
     let mut all = Contents::new();
@@ -26,14 +27,16 @@ pub(super) fn contents(s: &Snapshot) -> Result<Contents, EngineError> {
         let btrees = t.indexes().iter().filter(|i| i.kind != IndexKind::Page);
         let mut indexes: Vec<u16> = btrees.map(|i| i.columns[0]).collect();
         indexes.sort_unstable();
-        all.insert(table, (indexes, sorted(found)));
+        all.insert(table, (indexes, sorted(found), rows::described(&t)));
     }
     Ok(all)
 }
 
 pub(super) fn expected(state: &State) -> Contents {
-    let of =
-        |t: &TableState| (t.indexes.iter().copied().collect(), sorted(t.rows.values().cloned().collect()));
+    let of = |t: &TableState| {
+        let rows = sorted(t.rows.values().cloned().collect());
+        (t.indexes.iter().copied().collect(), rows, t.columns.described())
+    };
     state.0.iter().map(|(&table, t)| (table, of(t))).collect()
 }
 
@@ -47,6 +50,9 @@ pub(super) fn difference(got: &Contents, expected: &Contents) -> Option<String> 
             (None, Some(_)) => return Some(format!("table {name} is missing")),
             (Some(got), Some(expected)) if got.0 != expected.0 => {
                 return Some(format!("{name} has indexes of {:?} instead of {:?}", got.0, expected.0));
+            }
+            (Some(got), Some(expected)) if got.2 != expected.2 => {
+                return Some(format!("{name} has the columns {:?} instead of {:?}", got.2, expected.2));
             }
             (Some(got), Some(expected)) => {
                 if let Some(what) = difference_of_rows(&got.1, &expected.1) {
@@ -113,6 +119,16 @@ pub(super) fn compare(s: &Snapshot, state: &State, r: &mut Random) -> Result<(),
             ));
         }
         let all: Vec<&Row> = expected.rows.values().collect();
+        for column in CREATED..expected.columns.numbers().len() {
+            let value = r.pick(&all).map_or(Value::Null, |row| row[column].clone());
+            let with = all.iter().filter(|row| row[column] == value).count() as u64;
+            let found = rows::count_with(s, &t, column as u16, &value)?;
+            if found != with {
+                return bad(format!(
+                    "{name} has {found} rows with column {column} = {value:?} instead of {with}"
+                ));
+            }
+        }
         for column in [0, 1, 2] {
             let with = |value: i64| -> Vec<Row> {
                 let has = |row: &&&Row| int(&row[usize::from(column)]) == Some(value);

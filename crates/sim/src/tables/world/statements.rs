@@ -7,9 +7,10 @@ use lode_engine::{EngineError, RowAddress};
 use lode_page::Value;
 
 use super::{Done, OpenTxn, Read, World, look};
+use crate::failure::{FailureKind, Wrong};
 use crate::random::{Random, mix};
 use crate::tables::model::{RowNo, State, Work};
-use crate::tables::rows::{self, CHILD, PARENT, Row, int};
+use crate::tables::rows::{self, CHILD, CREATED, Columns, PARENT, Row, int};
 use crate::tables::step::{TablesWork, What};
 
 /// Values of the column `d` are below this number.
@@ -46,6 +47,7 @@ impl World<'_> {
         let Some(&table) = tables.get(first) else { return Ok(true) };
         let done = match work.what {
             What::Insert | What::Load => self.insert(open, table, work, &mut r),
+            What::Alter => self.alter(open, table, &mut r),
             _ => self.change(open, table, work, &mut r),
         };
         match done {
@@ -68,13 +70,51 @@ impl World<'_> {
         if rows.is_empty() {
             return Ok(());
         }
-        let columns = rows::columns(rows.iter().map(|(_, row)| row));
+        let columns = open.work.seen.0[&table].columns.of_rows(rows.iter().map(|(_, row)| row));
         match loads {
             true => open.txn.load(rows::name(table), columns)?,
             false => open.txn.insert(rows::name(table), columns)?,
         };
         open.work.tables.insert(table);
         open.work.seen.rows_mut(table).extend(rows);
+        Ok(())
+    }
+
+    /// Alters a table: refused if, and only if, a column should be NOT NULL and has a NULL.
+    fn alter(&mut self, open: &mut OpenTxn, table: usize, r: &mut Random) -> Result<(), Read> {
+        self.clock += 1;
+        let state = &open.work.seen.0[&table];
+        let mut columns = state.columns.clone();
+        columns.alter(table, self.clock, r);
+        if columns == state.columns {
+            return Ok(());
+        }
+        let mut all = (*state.rows).clone();
+        for row in all.values_mut() {
+            let constants = columns.added.iter().skip(row.len() - CREATED).map(|(_, v)| v.clone());
+            let extended: Vec<Value> = row.iter().cloned().chain(constants).collect();
+            *row = Arc::new(extended);
+        }
+        let now_not_null = columns.not_null.difference(&state.columns.not_null);
+        let has_null = |c: &usize| all.values().any(|row| row[*c].is_null());
+        let is_refused = now_not_null.into_iter().any(has_null);
+        let name = rows::name(table);
+        let def = open.txn.table(name).ok_or(EngineError::NoSuchTable(name.into()))?.def().clone();
+        match open.txn.alter_table(name, columns.definition(def)) {
+            Err(EngineError::ContainsNulls { .. }) if is_refused => {
+                self.machine.met("alterations refused for a NULL");
+                return Ok(());
+            }
+            Ok(()) if is_refused => {
+                let what = format!("{name} has a NULL in a column that became NOT NULL");
+                return Err(Read::Wrong(Wrong { kind: FailureKind::Answer, what }));
+            }
+            done => done?,
+        }
+        let state = open.work.seen.0.get_mut(&table).expect("it is there");
+        (state.columns, state.rows) = (columns, Arc::new(all));
+        open.work.tables.insert(table);
+        open.work.altered.insert(table);
         Ok(())
     }
 
@@ -114,8 +154,9 @@ impl World<'_> {
         self.clock += 1;
         let version = self.clock;
         let k = k.unwrap_or_else(|| r.below(self.scenario.keys.into()) as i64);
+        let columns = seen.0.get(&table).map_or_else(|| Columns::created(table), |t| t.columns.clone());
         let of_column = match table {
-            _ if r.once_in(6) => Value::Null,
+            _ if r.once_in(6) && !columns.not_null.contains(&1) => Value::Null,
             // A value that no other row has, as a rule.
             PARENT if r.once_in(10) => Value::Int(r.below(1000) as i64),
             PARENT => Value::Int(1000 + version as i64),
@@ -137,7 +178,8 @@ impl World<'_> {
             at = mix(at.wrapping_add(1));
             text.push_str(&format!("{at:x}"));
         }
-        Arc::new(vec![Value::Int(k), of_column, Value::Int(r.below(VALUES) as i64), Value::text(&text)])
+        let row = vec![Value::Int(k), of_column, Value::Int(r.below(VALUES) as i64), Value::text(&text)];
+        columns.completed(row, r)
     }
 
     fn change(
@@ -174,8 +216,9 @@ impl World<'_> {
                     (*id, Arc::new(row))
                 })
                 .collect();
-            let columns = rows::columns(changed.iter().map(|(_, row)| row));
-            open.txn.update(name, &addresses, &rows::ALL, columns)?;
+            let defined = &open.work.seen.0[&table].columns;
+            let columns = defined.of_rows(changed.iter().map(|(_, row)| row));
+            open.txn.update(name, &addresses, &defined.numbers(), columns)?;
             open.work.touch(table, chosen.iter().copied());
             open.work.seen.rows_mut(table).extend(changed);
         }
