@@ -7,7 +7,7 @@
 //! A commit that changes a table writes the table's descriptor in the same batch as its pages. The root changes only when tables
 //! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET
 //! NULL, 4 if it has a delta, 5 if it has `cluster_by` or was rewritten by VACUUM FULL, 6 if a constraint is DEFERRABLE
-//! or `key_index` is not the default.
+//! or `key_index` is not the default, 7 if an index was made within a transaction or renamed.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,8 @@ const VERSION_ON_DELETE: u8 = 3;
 const VERSION_DELTA: u8 = 4;
 const VERSION_CLUSTERED: u8 = 5;
 const VERSION_KEYS: u8 = 6;
+/// An older Lode would look for trees and entries of keys under other names, and not find them.
+const VERSION_NAMED: u8 = 7;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -188,6 +190,7 @@ fn version_of(t: &Table) -> u8 {
     let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
+        _ if t.has_given_trees() => VERSION_NAMED,
         _ if t.def().has_deferrable() || t.def().options.key_index != KeyIndex::Tree => VERSION_KEYS,
         _ if t.is_rewritten || !t.def().options.cluster_by.is_empty() => VERSION_CLUSTERED,
         _ if t.has_delta() => VERSION_DELTA,

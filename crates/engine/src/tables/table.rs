@@ -8,6 +8,7 @@
 //! Invariants: an extent belongs to one table and appears in it once. Of its pages, those below `used` were written at some time,
 //! and `live` of them are mapped.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
@@ -97,6 +98,8 @@ pub struct Table {
     pub(super) index_pending: bool,
     /// Whether VACUUM FULL made it: trees of its indexes have its number in their names.
     pub(super) is_rewritten: bool,
+    /// The trees of indexes whose names do not say it.
+    index_trees: BTreeMap<String, String>,
     /// Its descriptor page in the catalog.
     pub(super) descriptor: Lpid,
     /// Of its pages alone, if it has a delta.
@@ -126,6 +129,9 @@ pub(super) struct TableDescriptor {
     /// Whether VACUUM FULL made the table.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_rewritten: bool,
+    /// The trees of indexes, by the names of these, where the names do not say it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) index_trees: BTreeMap<String, String>,
 }
 
 impl Table {
@@ -154,7 +160,7 @@ impl Table {
         };
         let next_row_id = d.next_row_id;
         let table = Self::new(TableId::new(d.id), d.def, d.indexes, extents, descriptor);
-        let table = Self { is_rewritten: d.is_rewritten, ..table };
+        let table = Self { is_rewritten: d.is_rewritten, index_trees: d.index_trees, ..table };
         let table = table.with_contents(d.rows, d.bytes, tail, d.index_pending);
         if table.by_extent.len() != table.extents.len() {
             return Err("an extent is listed twice".into());
@@ -193,6 +199,7 @@ impl Table {
             tail: None,
             index_pending: false,
             is_rewritten: false,
+            index_trees: BTreeMap::new(),
             descriptor,
             statistics: OnceLock::new(),
             bounds: KnownBounds::default(),
@@ -206,7 +213,9 @@ impl Table {
     pub(super) fn next(&self, indexes: Vec<IndexDef>, extents: Vec<TableExtent>) -> Self {
         let next = Self::new(self.id, self.def.clone(), indexes, extents, self.descriptor);
         let (delta, directory) = (self.delta.clone(), self.directory.clone());
-        let next = Self { delta, directory, is_rewritten: self.is_rewritten, ..next };
+        let mut index_trees = self.index_trees.clone();
+        index_trees.retain(|index, _| next.indexes.iter().any(|i| i.name == *index));
+        let next = Self { delta, directory, is_rewritten: self.is_rewritten, index_trees, ..next };
         next.with_contents(self.rows, self.bytes, self.tail, self.index_pending)
     }
 
@@ -227,6 +236,27 @@ impl Table {
     /// A copy of the table, without its statistics.
     pub(super) fn same(&self) -> Self {
         self.next(self.indexes.clone(), self.extents.clone())
+    }
+
+    /// The table, where the index of this name has the tree of that name.
+    pub(super) fn with_index_tree(mut self, index: &str, tree: String) -> Self {
+        self.index_trees.insert(index.into(), tree);
+        self
+    }
+
+    /// The tree that an index was given, if its own name does not say it.
+    pub(super) fn given_tree(&self, index: &str) -> Option<&str> {
+        self.index_trees.get(index).map(String::as_str)
+    }
+
+    /// Whether indexes have trees that their names do not say.
+    pub(super) fn has_given_trees(&self) -> bool {
+        !self.index_trees.is_empty()
+    }
+
+    /// Whether another version of the table has the same definition, indexes and trees of indexes.
+    pub(super) fn is_defined_as(&self, other: &Self) -> bool {
+        (&self.def, &self.indexes, &self.index_trees) == (&other.def, &other.indexes, &other.index_trees)
     }
 
     /// What all versions of the table share of its delta; `None` if changes go to pages.
@@ -256,6 +286,7 @@ impl Table {
             index_pending: self.index_pending,
             next_row_id: self.delta.as_ref().map(|d| d.next_id()),
             is_rewritten: self.is_rewritten,
+            index_trees: self.index_trees.clone(),
         }
     }
 

@@ -191,7 +191,7 @@ impl TableChange {
         t: &Table,
         which: Checked,
     ) -> Result<(), EngineError> {
-        for (n, (constraint, key)) in t.keys().enumerate().filter(|(n, _)| which.has(t, *n)) {
+        for (n, (constraint, key)) in t.keys().enumerate().filter(|(n, _)| which.has(t, base, *n)) {
             let mut held: Vec<Vec<Column>> = Vec::new();
             if let Some(part) = self.rows_now(t, key)? {
                 held.push(part);
@@ -222,6 +222,7 @@ impl TableChange {
                 loaded: self.stream.lpids().collect(),
                 loaded_rows: self.stream.rows,
                 order,
+                whole: which == Checked::Added,
             };
             new_keys.check()?;
         }

@@ -58,6 +58,8 @@ impl WriteTxn {
         let was = self.snapshot.clone();
         self.rebase(&mut changes)?;
         self.check_rows_unchanged(&was, &changes)?;
+        self.fill_trees()?;
+        self.check_added_keys(&was, &changes)?;
         drop(was);
         for (&id, change) in &mut changes {
             let (t, base) = (self.working(id), self.base(id));

@@ -386,20 +386,68 @@ impl WriteTxn {
         }
     }
 
-    /// Makes trees for tables with deltas that have none. The transaction has the right to write. If it does not commit, it drops them.
+    /// Makes the trees of new tables with deltas, and of new indexes. The transaction has the right to write. If it does not commit, it
+    /// drops them.
     pub(super) fn make_trees(&mut self) -> Result<(), EngineError> {
-        let new: Vec<TableId> = self
-            .catalog
-            .tables
-            .values()
-            .filter(|t| t.has_delta() && self.snapshot.table(t.name()).is_none_or(|b| b.id() != t.id()))
-            .map(|t| t.id())
-            .collect();
-        for id in new {
-            let made = self.trees.committer().writer().create(&tree_name(id))?;
+        let mut new: Vec<String> = Vec::new();
+        for t in self.catalog.tables.values() {
+            let base = self.base(t.id());
+            if base.as_ref().is_some_and(|b| Arc::ptr_eq(b, t)) {
+                continue;
+            }
+            new.extend((t.has_delta() && base.is_none()).then(|| tree_name(t.id())));
+            new.extend(t.index_trees().filter(|tree| self.snapshot.tree(tree).is_none()));
+        }
+        for name in new {
+            let made = self.trees.committer().writer().create(&name)?;
             self.made_trees.push(made);
         }
         Ok(())
+    }
+
+    /// Makes the entries that new indexes have of rows before the transaction's changes. No catalog names the trees yet.
+    pub(super) fn fill_trees(&mut self) -> Result<(), EngineError> {
+        let made: BTreeSet<&str> = self.made_trees.iter().map(Tree::name).collect();
+        let mut is_filled = false;
+        for t in self.catalog.tables.values() {
+            let Some(base) = self.base(t.id()) else { continue };
+            for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
+                let name = t.index_tree(index);
+                if !made.contains(&name[..]) {
+                    continue;
+                }
+                let tree = self.snapshot.tree(&name).ok_or(EngineError::NoSuchTree(name))?;
+                self.indexes().fill(&base, index, &tree)?;
+                is_filled = true;
+            }
+        }
+        if is_filled {
+            self.snapshot = self.trees.heads().refreshed()?;
+        }
+        Ok(())
+    }
+
+    /// Checks the keys that the transaction gave to tables. Its statements did so at its snapshot `was`. So this is about tables of which
+    /// others have changed rows since.
+    pub(super) fn check_added_keys(&self, was: &Snapshot, changes: &Changes) -> Result<(), EngineError> {
+        let none = TableChange::default();
+        for t in self.catalog.tables.values() {
+            let Some(base) = self.base(t.id()) else { continue };
+            if Arc::ptr_eq(&base, t) || !self.is_changed_since(was, &base) {
+                continue;
+            }
+            let change = changes.get(&t.id()).unwrap_or(&none);
+            let bytes = self.limits.key_check_bytes;
+            change.check_flushed(&self.snapshot, bytes, Some(&base), t, Checked::Added)?;
+        }
+        Ok(())
+    }
+
+    /// Whether others may have changed rows of a table since a snapshot. The transaction has the right to write.
+    pub(super) fn is_changed_since(&self, was: &Snapshot, t: &Table) -> bool {
+        let mut claims = Claims::default();
+        claims.exclusive(t.id(), TABLE, &[]);
+        self.trees.committer().conflict(was.csn(), &claims).is_some()
     }
 
     /// Claims of a commit with the right to write: of tables that it loads, alters, drops or references.
@@ -407,7 +455,7 @@ impl WriteTxn {
         let old = self.snapshot.tables_state().tables();
         for t in old.values().filter(|t| t.has_delta()) {
             let now = catalog.table_of_id(t.id());
-            let defined = now.is_none_or(|n| n.def() != t.def() || n.indexes() != t.indexes());
+            let defined = now.is_none_or(|n| !n.is_defined_as(t));
             if defined || loaded.contains(&t.id()) {
                 planted::unless(Planted::LoadNotClaimed, || claims.claim_table(t.id(), true));
             }

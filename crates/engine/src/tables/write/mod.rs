@@ -45,7 +45,7 @@ use lode_program::IndexRule;
 
 use super::catalog::TableCatalog;
 use super::definition::check_columns;
-use super::delta::is_delta;
+use super::delta::{Unmerged, is_delta};
 use super::own::{self, OwnChanges, ValueStore};
 use super::read;
 use super::snapshot::{TablesState, shown};
@@ -93,8 +93,10 @@ pub struct WriteTxn {
     loaded_view: Option<Arc<View>>,
     /// When it is durable.
     durability: Durability,
-    /// Trees that it made for new tables, which no table of the catalog has yet.
+    /// Trees that it made for new tables and indexes, which nothing in the catalog has yet.
     made_trees: Vec<Tree>,
+    /// Deltas of tables that it alters.
+    unmerged: BTreeMap<TableId, Unmerged>,
     /// New values of rows that it updates.
     values: Arc<ValueStore>,
     /// Pages that these values go to if they are many.
@@ -119,6 +121,7 @@ impl WriteTxn {
             loaded_view: None,
             durability: Durability::Commit,
             made_trees: Vec::new(),
+            unmerged: BTreeMap::new(),
             values,
             spilled: FreshPages::default(),
             permit,

@@ -68,7 +68,13 @@ impl WriteTxn {
             self.current()?;
         }
         let change = &self.changes[&id];
-        let is_fast = !t.finds_keys_by_page() || unchecked.rows <= PAGE_LOOKUPS_MAX;
+        // A key without entries is looked for by a scan.
+        let most = match (self.lacks_entries(&t), t.finds_keys_by_page()) {
+            (true, _) => LOOKUPS_MAX,
+            (false, true) => PAGE_LOOKUPS_MAX,
+            (false, false) => usize::MAX,
+        };
+        let is_fast = unchecked.rows <= most;
         if t.has_delta() && change.edits.is_empty() && !change.is_load() && !unchecked.many && is_fast {
             return self.look_up_new(&t, &change.rows, &unchecked);
         }
@@ -78,6 +84,12 @@ impl WriteTxn {
             false => self.search(&now, &t, unchecked),
             true => self.search_all(&now, &t),
         }
+    }
+
+    /// Whether the table was there at the transaction's begin, and has a key of which nothing has entries then.
+    fn lacks_entries(&self, t: &Table) -> bool {
+        let count = t.keys().count();
+        self.base(t.id()).is_some() && (0..count).any(|n| !self.snapshot.has_entries(t, n))
     }
 
     /// Checks a load, which is all that the transaction did to its table.
@@ -212,7 +224,7 @@ impl WriteTxn {
     /// A table at a state, if it is defined there as the transaction has it.
     fn at(&self, state: &Snapshot, t: &Table) -> Option<Arc<Table>> {
         let table = state.tables().find(|other| other.id() == t.id())?;
-        (table.def() == t.def() && table.indexes() == t.indexes()).then(|| table.clone())
+        table.is_defined_as(t).then(|| table.clone())
     }
 }
 
@@ -226,7 +238,7 @@ struct KeyOf<'a> {
 impl Table {
     /// The keys that are checked at the end of a statement.
     fn keys_at_statement(&self) -> Vec<KeyOf<'_>> {
-        let all = self.keys().enumerate().filter(|(n, _)| Checked::Immediate.has(self, *n));
+        let all = self.keys().enumerate().filter(|(n, _)| Checked::Immediate.has(self, None, *n));
         all.map(|(n, (constraint, key))| KeyOf { n, constraint, key }).collect()
     }
 }
