@@ -9,6 +9,7 @@ use super::cutter::{Cutter, Shape};
 use super::held_rows::HeldRows;
 use super::key_check::{Checked, EachKey, NewKeys, visit_rows};
 use super::key_order::KeyOrder;
+use super::references::Touched;
 use super::stream::{Io, Stream};
 use super::unchecked::Unchecked;
 use crate::EngineError;
@@ -41,6 +42,8 @@ pub(super) struct TableChange {
     pub(super) rows_bytes: usize,
     /// What put keys in that no end of a statement has checked yet.
     pub(super) unchecked: Unchecked,
+    /// The same for foreign keys.
+    pub(super) touched: Touched,
     /// At the commit: whether the rows are so many that pages are made of them.
     pub(super) folds: bool,
     /// At the commit: how the loaded primary keys are sorted, if their order proved them distinct.

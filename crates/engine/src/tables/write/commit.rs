@@ -60,6 +60,7 @@ impl WriteTxn {
         self.check_rows_unchanged(&was, &changes)?;
         self.fill_trees()?;
         self.check_added_keys(&was, &changes)?;
+        let is_same = (was.csn(), was.commit()) == (self.snapshot.csn(), self.snapshot.commit());
         drop(was);
         for (&id, change) in &mut changes {
             let (t, base) = (self.working(id), self.base(id));
@@ -69,7 +70,9 @@ impl WriteTxn {
             }
             change.check_keys(&mut io, &self.snapshot, self.limits.key_check_bytes, base.as_deref(), &t)?;
         }
-        ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes: &changes }.check()?;
+        let deferred_only = is_same && self.has_ended(&changes);
+        let (snapshot, catalog) = (&self.snapshot, &self.catalog);
+        ForeignKeys { snapshot, catalog, changes: &changes, deferred_only }.check()?;
         self.choose_folds(&mut changes);
         let mut of_rows = IndexChanges::default();
         let mut rows = self.row_writes(&self.snapshot, &changes, &mut of_rows)?;

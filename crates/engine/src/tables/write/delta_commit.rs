@@ -206,7 +206,13 @@ impl WriteTxn {
             let which = if change.unchecked.is_empty() { Checked::Deferred } else { Checked::All };
             change.check_flushed(&self.snapshot, self.limits.key_check_bytes, Some(&t), &t, which)?;
         }
-        ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes }.check()
+        let deferred_only = self.has_ended(changes);
+        ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes, deferred_only }.check()
+    }
+
+    /// Whether the ends of statements have checked all foreign keys at the transaction's snapshot that are not deferred.
+    pub(super) fn has_ended(&self, changes: &Changes) -> bool {
+        !self.looked_at_newer && changes.values().all(|c| c.touched.is_empty())
     }
 
     /// A commit that conflicts, since another one changed a row of a table.

@@ -27,6 +27,7 @@ mod key_check;
 mod key_order;
 mod merge;
 mod rebase;
+mod references;
 mod rewrite;
 mod runs;
 mod savepoint;
@@ -56,6 +57,7 @@ use crate::storage::view::View;
 use crate::trees::{Alone, Durability, Snapshot, Tree, Trees};
 use change::TableChange;
 use indexes::Indexes;
+use references::Referenced;
 use stream::{FreshPages, Io};
 
 pub use cluster::TableRewrite;
@@ -95,6 +97,10 @@ pub struct WriteTxn {
     durability: Durability,
     /// Trees that it made for new tables and indexes, which nothing in the catalog has yet.
     made_trees: Vec<Tree>,
+    /// The columns that foreign keys reference, once they were asked for.
+    referenced: Option<Referenced>,
+    /// Whether the end of a statement has found a foreign key kept by a newer state than the snapshot.
+    looked_at_newer: bool,
     /// Deltas of tables that it alters.
     unmerged: BTreeMap<TableId, Unmerged>,
     /// New values of rows that it updates.
@@ -121,6 +127,8 @@ impl WriteTxn {
             loaded_view: None,
             durability: Durability::Commit,
             made_trees: Vec::new(),
+            referenced: None,
+            looked_at_newer: false,
             unmerged: BTreeMap::new(),
             values,
             spilled: FreshPages::default(),
@@ -209,8 +217,7 @@ impl WriteTxn {
     }
 
     /// Inserts rows, given as all columns of the table in its order; answers how many. They go to row pages. Very many rows become a
-    /// load. NOT NULL and lengths are checked here, keys at the end of the statement
-    /// and at the commit.
+    /// load. NOT NULL and lengths are checked here, keys and foreign keys at the end of the statement and at the commit.
     pub fn insert(&mut self, table: &str, columns: Vec<Column>) -> Result<u64, EngineError> {
         self.add(table, columns, TableChange::insert)
     }
@@ -235,6 +242,7 @@ impl WriteTxn {
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             let change = self.changes.entry(t.id()).or_default();
             change.unchecked.note_rows(&t, &columns);
+            change.touched.note_new(&t, &columns);
             how(change, &mut io, &t, columns)?;
             if change.is_load() {
                 change.unchecked.note_load();
@@ -258,6 +266,8 @@ impl WriteTxn {
         if t.has_delta() {
             return self.delete_rows(&t, rows);
         }
+        self.note_rows_of_pages(&t, rows, None)?;
+        self.current = None;
         Ok(own::delete(&mut self.changes.entry(t.id()).or_default().edits, &t, rows))
     }
 
@@ -285,6 +295,8 @@ impl WriteTxn {
             self.spill_values()?;
             return Ok(rows.len() as u64);
         }
+        self.note_rows_of_pages(&t, rows, Some((columns, &values)))?;
+        self.current = None;
         let change = self.changes.entry(t.id()).or_default();
         change.unchecked.note_edits(&t, rows, columns);
         own::update(&mut change.edits, &self.values, &t, rows, columns, &values);

@@ -1,4 +1,5 @@
-//! The end of a statement: no key that it put in may be there twice, unless the check of the key is deferred.
+//! The end of a statement: no key that it put in may be there twice, unless the check of the key is deferred. Foreign keys:
+//! `references.rs`.
 //!
 //! ```text
 //!   statement ─► insert, load, update ─► Unchecked: its new keys ─► end ─┬─ rows by id ─► each key is looked up
@@ -33,14 +34,14 @@ use crate::trees::Snapshot;
 use crate::{EngineError, Map};
 
 /// As many keys of a table whose changes go to pages are looked up. A scan looks for more.
-const LOOKUPS_MAX: usize = 4;
+pub(super) const LOOKUPS_MAX: usize = 4;
 
 impl WriteTxn {
-    /// Ends a statement: checks the keys that changed since the last call, at the transaction's snapshot with its own changes. Keys
-    /// that are DEFERRABLE INITIALLY DEFERRED wait for the commit.
+    /// Ends a statement: checks the keys and foreign keys of what changed since the last call, at the transaction's snapshot with its own
+    /// changes. Those that are DEFERRABLE INITIALLY DEFERRED wait for the commit.
     ///
     /// # Errors
-    /// [`EngineError::DuplicateKey`] or [`EngineError::Unique`], or when the drive fails. Then the transaction can only go back to a
+    /// [`EngineError::DuplicateKey`], [`EngineError::Unique`] or [`EngineError::ForeignKey`], or when the drive fails. Then the transaction can only go back to a
     /// savepoint, or be dropped.
     pub fn end_statement(&mut self) -> Result<(), EngineError> {
         let changed: Vec<TableId> =
@@ -53,7 +54,7 @@ impl WriteTxn {
                 self.check_unchecked(id, unchecked)?;
             }
         }
-        Ok(())
+        self.end_references()
     }
 
     fn check_unchecked(&mut self, id: TableId, unchecked: Unchecked) -> Result<(), EngineError> {
@@ -222,7 +223,7 @@ impl WriteTxn {
     }
 
     /// A table at a state, if it is defined there as the transaction has it.
-    fn at(&self, state: &Snapshot, t: &Table) -> Option<Arc<Table>> {
+    pub(super) fn at(&self, state: &Snapshot, t: &Table) -> Option<Arc<Table>> {
         let table = state.tables().find(|other| other.id() == t.id())?;
         table.is_defined_as(t).then(|| table.clone())
     }
@@ -244,6 +245,6 @@ impl Table {
 }
 
 /// Whether equal values of a key are equal in their bits, as lookups need it.
-fn is_exact(t: &Table, key: &[u16]) -> bool {
+pub(super) fn is_exact(t: &Table, key: &[u16]) -> bool {
     key.iter().all(|c| !t.schema().columns[usize::from(*c)].data_type.is_float())
 }
