@@ -7,7 +7,8 @@
 //! A commit that changes a table writes the table's descriptor in the same batch as its pages. The root changes only when tables
 //! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET
 //! NULL, 4 if it has a delta, 5 if it has `cluster_by` or was rewritten by VACUUM FULL, 6 if a constraint is DEFERRABLE
-//! or `key_index` is not the default, 7 if an index was made within a transaction or renamed.
+//! or `key_index` is not the default, 7 if an index was made within a transaction or renamed,
+//! or a key of a table with rows was added or dropped.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,7 +191,7 @@ fn version_of(t: &Table) -> u8 {
     let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
-        _ if t.has_given_trees() => VERSION_NAMED,
+        _ if t.has_own_names() => VERSION_NAMED,
         _ if t.def().has_deferrable() || t.def().options.key_index != KeyIndex::Tree => VERSION_KEYS,
         _ if t.is_rewritten || !t.def().options.cluster_by.is_empty() => VERSION_CLUSTERED,
         _ if t.has_delta() => VERSION_DELTA,

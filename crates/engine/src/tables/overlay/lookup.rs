@@ -66,7 +66,7 @@ impl Snapshot {
                     self.entries(&tree, bytes.clone(), &mut found)?;
                 }
             }
-            None => self.entries(&tree, key_prefix(n, &bytes), &mut found)?,
+            None => self.entries(&tree, key_prefix(t.key_number(n), &bytes), &mut found)?,
         }
         if t.finds_keys_by_page() && t.unique_index(n).is_none() {
             self.rows_by_page_index(t, key, values, &mut found)?;
@@ -87,7 +87,10 @@ impl Snapshot {
     /// Whether the rows before the reading transaction's changes have entries in the `n`-th key of a table. Those of a key that the
     /// transaction itself added have none.
     pub(in crate::tables) fn has_entries(&self, t: &Table, n: usize) -> bool {
-        t.unique_index(n).is_none_or(|unique| self.tree(&t.index_tree(unique)).is_some())
+        match t.unique_index(n) {
+            Some(unique) => self.tree(&t.index_tree(unique)).is_some(),
+            None => !t.is_new_key(n),
+        }
     }
 
     /// Rows with these values before the reading transaction's changes, by a scan.

@@ -92,6 +92,16 @@ impl TableChange {
         !self.edits.is_empty() || self.held.rows() > 0 || !self.stream.extents.is_empty()
     }
 
+    /// The table has other keys than it had when the rows came. `primary`: also another primary key.
+    pub(super) fn forget_keys(&mut self, primary: bool) {
+        if !self.unchecked.is_empty() {
+            self.unchecked.note_many();
+        }
+        if let Some(load) = self.load.as_mut().filter(|_| primary) {
+            load.order = None;
+        }
+    }
+
     /// The table with these changes, as the transaction sees it.
     pub(super) fn visible(&self, t: &Table) -> Table {
         let mut extents = t.extents.clone();

@@ -60,6 +60,7 @@ impl WriteTxn {
         self.check_rows_unchanged(&was, &changes)?;
         self.fill_trees()?;
         self.check_added_keys(&was, &changes)?;
+        self.check_added_references(&was, &changes)?;
         let is_same = (was.csn(), was.commit()) == (self.snapshot.csn(), self.snapshot.commit());
         drop(was);
         for (&id, change) in &mut changes {
@@ -152,7 +153,7 @@ impl WriteTxn {
     /// Moves the transaction onto the newest state, which becomes its snapshot. It has the right to write.
     fn rebase(&mut self, changes: &mut Changes) -> Result<(), EngineError> {
         let now = self.trees.heads().refreshed()?;
-        let defines = !self.index_rules.is_empty();
+        let defines = !self.index_rules.is_empty() || !self.has_same_tables();
         let rebase = Rebase { base: &self.snapshot, now: &now, mine: &self.catalog, defines };
         let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
         self.catalog = rebase.run(&mut io, changes)?;

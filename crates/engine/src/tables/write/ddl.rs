@@ -115,6 +115,9 @@ impl WriteTxn {
         let (name, tree) = (def.name.clone(), numbered_tree(number, &def.name));
         let indexes = table.indexes().iter().cloned().chain([def]).collect();
         self.put_table(table.next(indexes, table.extents.clone()).with_index_tree(&name, tree));
+        if let Some(change) = self.changes.get_mut(&table.id()) {
+            change.forget_keys(false);
+        }
         self.hold_merges(table);
         Ok(())
     }

@@ -23,14 +23,14 @@ use super::WriteTxn;
 use super::change::{Changes, TableChange};
 use super::entries::{entries_of_index, entries_of_key, keys_with_entries};
 use super::fold::Folded;
-use super::foreign::ForeignKeys;
+use super::foreign::{Foreign, ForeignKeys};
 use super::indexes::{IndexChanges, LateRemovals};
 use super::key_check::Checked;
 use super::rewrite::Rewritten;
 use crate::EngineError;
 use crate::storage::columns::without_pool;
 use crate::tables::catalog::TableCatalog;
-use crate::tables::definition::{IndexKind, Rule};
+use crate::tables::definition::{Constraint, IndexKind, Rule};
 use crate::tables::delta::{
     Directory, KeyBounds, RowId, Sorted, Span, delta_key, key_entry, page_key, tree_name,
 };
@@ -411,12 +411,24 @@ impl WriteTxn {
         Ok(())
     }
 
-    /// Makes the entries that new indexes have of rows before the transaction's changes. No catalog names the trees yet.
+    /// Makes the entries that new indexes and keys have of rows before the transaction's changes. No catalog names the indexes and the
+    /// keys yet.
     pub(super) fn fill_trees(&mut self) -> Result<(), EngineError> {
         let made: BTreeSet<&str> = self.made_trees.iter().map(Tree::name).collect();
-        let mut is_filled = false;
+        let (mut is_filled, mut filled) = (false, Vec::new());
         for t in self.catalog.tables.values() {
             let Some(base) = self.base(t.id()) else { continue };
+            let new: Vec<usize> = (0..t.def().keys().count()).filter(|n| t.is_new_key(*n)).collect();
+            if !new.is_empty() && !planted::is(Planted::KeyEntryMissing) {
+                let tree = self.snapshot.rows_tree(&base);
+                let tree = tree.ok_or_else(|| EngineError::NoSuchTree(tree_name(t.id())))?;
+                for n in new {
+                    let (_, key) = t.def().keys().nth(n).expect("it is one of the keys");
+                    self.indexes().fill_key(&base, t.key_number(n), key, &tree)?;
+                }
+                is_filled = true;
+                filled.push(t.with_entries());
+            }
             for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
                 let name = t.index_tree(index);
                 if !made.contains(&name[..]) {
@@ -427,10 +439,29 @@ impl WriteTxn {
                 is_filled = true;
             }
         }
+        for t in filled {
+            self.put_table(t);
+        }
         if is_filled {
             self.snapshot = self.trees.heads().refreshed()?;
         }
+        self.forget_bounds();
         Ok(())
+    }
+
+    /// Pages of tables that have another primary key now have bounds of the old one. New row ids tell pages of the new one apart.
+    fn forget_bounds(&mut self) {
+        let primary = |t: &Table| (t.def().primary_key.clone(), t.key_number(0));
+        let mut changed = Vec::new();
+        for t in self.catalog.tables.values() {
+            if let (Some(base), Some(delta)) = (self.base(t.id()), t.delta())
+                && !base.def().primary_key.is_empty()
+                && primary(&base) != primary(t)
+            {
+                changed.push(t.same().with_bounds_from(delta.next_id()));
+            }
+        }
+        changed.into_iter().for_each(|t| self.put_table(t));
     }
 
     /// Checks the keys that the transaction gave to tables. Its statements did so at its snapshot `was`. So this is about tables of which
@@ -442,6 +473,12 @@ impl WriteTxn {
             if Arc::ptr_eq(&base, t) || !self.is_changed_since(was, &base) {
                 continue;
             }
+            let may_be_null =
+                |c: &u16| base.def().columns.get(usize::from(*c)).is_some_and(|c| c.ty.nullable);
+            if t.def().primary_key.iter().any(may_be_null) {
+                let what = format!("table \"{}\": it gets a primary key here, and was changed", t.name());
+                return Err(EngineError::Conflict { what });
+            }
             let change = changes.get(&t.id()).unwrap_or(&none);
             let bytes = self.limits.key_check_bytes;
             change.check_flushed(&self.snapshot, bytes, Some(&base), t, Checked::Added)?;
@@ -449,10 +486,37 @@ impl WriteTxn {
         Ok(())
     }
 
+    /// Checks the foreign keys that the transaction added, if others have changed rows of their tables since its snapshot `was`.
+    pub(super) fn check_added_references(
+        &self,
+        was: &Snapshot,
+        changes: &Changes,
+    ) -> Result<(), EngineError> {
+        let keys =
+            ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes, deferred_only: false };
+        for child in self.catalog.tables.values() {
+            let Some(base) = self.base(child.id()).filter(|b| !Arc::ptr_eq(b, child)) else { continue };
+            let is_added = |c: &&Constraint| base.def().constraints.iter().all(|of| of.rule != c.rule);
+            for c in child.def().constraints.iter().filter(is_added) {
+                let of_name = |name: &str| self.catalog.tables.get(name).cloned();
+                let Some(f) = Foreign::of(child, c, of_name)? else { continue };
+                if self.is_changed_since(was, child) || self.is_changed_since(was, &f.parent) {
+                    keys.check_all_children(&f)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether others may have changed rows of a table since a snapshot. The transaction has the right to write.
     pub(super) fn is_changed_since(&self, was: &Snapshot, t: &Table) -> bool {
+        let of = |s: &Snapshot| s.tables().find(|b| b.id() == t.id()).cloned();
         let mut claims = Claims::default();
         claims.exclusive(t.id(), TABLE, &[]);
+        match (of(was), of(&self.snapshot)) {
+            (Some(was), Some(now)) if !Arc::ptr_eq(&was, &now) => return true,
+            _ => {}
+        }
         self.trees.committer().conflict(was.csn(), &claims).is_some()
     }
 
@@ -466,7 +530,8 @@ impl WriteTxn {
                 planted::unless(Planted::LoadNotClaimed, || claims.claim_table(t.id(), true));
             }
         }
-        for t in catalog.tables.values().filter(|t| old.values().all(|o| o.id() != t.id())) {
+        let is_same = |o: &Table, t: &Table| o.id() == t.id() && o.def().constraints == t.def().constraints;
+        for t in catalog.tables.values().filter(|t| !old.values().any(|o| is_same(o, t))) {
             let parents: Vec<TableId> =
                 self.neighbours(t).filter(|n| n.has_delta()).map(|n| n.id()).collect();
             parents.into_iter().for_each(|p| claims.claim_table(p, true));
@@ -562,7 +627,7 @@ pub(super) fn note_fold(
             t.def().keys().enumerate().filter(|_| t.finds_keys_by_page() && !image.is_empty())
         {
             if let Some(bytes) = t.key_bytes(key, &values_of(&types, &image, key)?) {
-                writes.delete(tree, key_entry(n, &bytes, id));
+                writes.delete(tree, key_entry(t.key_number(n), &bytes, id));
             }
         }
         match if_same {
@@ -671,7 +736,8 @@ impl<'a> RowSources<'a> {
                 let is_left_out = planted::is(Planted::KeyEntryMissing)
                     || is_rekeyed && planted::is(Planted::RekeyedEntryMissing);
                 if with_entries.len() > *n && !(is_new && is_left_out) {
-                    note(writes, self.tree, key_entry(*n, &bytes, id), is_new);
+                    let entry = key_entry(self.t.key_number(*n), &bytes, id);
+                    note(writes, self.tree, entry, is_new);
                 }
                 if claims && !planted::is(Planted::KeyNotClaimed) {
                     writes.claim_key(self.t, *n, key, &values, true);
@@ -721,7 +787,10 @@ impl<'a> RowSources<'a> {
             let entry = |of: &[Column], slot: u32| -> Option<Vec<u8>> {
                 let values: Vec<Value> = of.iter().map(|c| c.value(slot as usize)).collect();
                 match n {
-                    Some(n) => self.t.key_bytes(columns, &values).map(|key| key_entry(n, &key, id(slot))),
+                    Some(n) => {
+                        let n = self.t.key_number(n);
+                        self.t.key_bytes(columns, &values).map(|key| key_entry(n, &key, id(slot)))
+                    }
                     None => {
                         let types: Vec<DataType> = of.iter().map(Column::data_type).collect();
                         Some(index::row_entry(&types, &values, id(slot)))
@@ -751,6 +820,7 @@ impl<'a> RowSources<'a> {
         for (n, key) in keys_with_entries(self.t.def(), has_bounds) {
             planted::unless(Planted::PageKeysMissing, || {
                 let of_key = numbered(numbers, columns, key);
+                let n = self.t.key_number(n);
                 entries_of_key(n, &of_key, first).for_each(|e| entries.note(self.tree, e, true));
             });
         }

@@ -76,7 +76,7 @@ impl ForeignKeys<'_> {
                     continue;
                 }
                 if let Some(change) = self.changes.get(&child.id()) {
-                    self.check_children(&f, change)?;
+                    self.check_children(&f, Some(change), false)?;
                 }
                 let frees = |c: &&TableChange| !c.edits.is_empty() || !c.rows.is_empty();
                 if let Some(change) = self.changes.get(&f.parent.id()).filter(frees) {
@@ -87,8 +87,18 @@ impl ForeignKeys<'_> {
         Ok(())
     }
 
-    /// Checks that every row that new rows of the child reference is there.
-    fn check_children(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
+    /// Checks that every row that rows of the child reference is there.
+    pub(super) fn check_all_children(&self, f: &Foreign<'_>) -> Result<(), EngineError> {
+        self.check_children(f, self.changes.get(&f.child.id()), true)
+    }
+
+    /// Checks that every row that new rows of the child reference is there; with `all`, every row that any references.
+    fn check_children(
+        &self,
+        f: &Foreign<'_>,
+        change: Option<&TableChange>,
+        all: bool,
+    ) -> Result<(), EngineError> {
         let mut wanted = Wanted::default();
         let check = |wanted: &mut Wanted| -> Result<(), EngineError> {
             if wanted.keys.is_empty() {
@@ -96,8 +106,8 @@ impl ForeignKeys<'_> {
             }
             self.strike_new(f, wanted)?;
             let parent = self.committed(f.parent.id());
-            if let Some(parent) = parent.as_deref().filter(|p| p.has_delta()) {
-                self.strike_found(parent, f.parent_columns, wanted)?;
+            if parent.as_deref().is_some_and(|p| p.has_delta()) {
+                self.strike_found(&f.parent, f.parent_columns, wanted)?;
                 return wanted.none_left(f);
             }
             let filter = looking_for_all(&wanted.parts, &f.parent, f.parent_columns);
@@ -105,16 +115,23 @@ impl ForeignKeys<'_> {
             self.visit_committed(
                 parent.as_deref(),
                 f.parent_columns,
-                filter,
+                Some(filter),
                 self.changes.get(&f.parent.id()),
                 strike,
             )?;
             wanted.none_left(f)
         };
-        change.visit_new(self.snapshot, f.child, f.columns, &mut |columns, row, key| {
+        let mut each = |columns: &[Column], row: usize, key: &[u8]| {
             wanted.add(columns, row, key);
             if wanted.keys.len() < LOOKUP_KEYS_MAX { Ok(()) } else { check(&mut wanted) }
-        })?;
+        };
+        if let Some(change) = change {
+            change.visit_new(self.snapshot, f.child, f.columns, &mut each)?;
+        }
+        if all {
+            let child = self.committed(f.child.id());
+            self.visit_committed(child.as_deref(), f.columns, None, change, &mut each)?;
+        }
         check(&mut wanted)
     }
 
@@ -137,7 +154,13 @@ impl ForeignKeys<'_> {
                 true => Err(f.broken(columns, row, "is still referenced")),
                 false => Ok(()),
             };
-            self.visit_committed(Some(&child), f.columns, filter, self.changes.get(&f.child.id()), found)?;
+            self.visit_committed(
+                Some(&child),
+                f.columns,
+                Some(filter),
+                self.changes.get(&f.child.id()),
+                found,
+            )?;
             *wanted = Wanted::default();
             Ok(())
         };
@@ -211,7 +234,7 @@ impl ForeignKeys<'_> {
         &self,
         table: Option<&Table>,
         columns: &[u16],
-        filter: Expr,
+        filter: Option<Expr>,
         change: Option<&TableChange>,
         each: &mut EachKey<'_>,
     ) -> Result<(), EngineError> {
@@ -219,7 +242,7 @@ impl ForeignKeys<'_> {
         if self.snapshot.rows(t)? == 0 {
             return Ok(());
         }
-        visit_table(self.snapshot, t, columns, Some(filter), change.map(|c| (&c.edits, &c.rows)), each)?;
+        visit_table(self.snapshot, t, columns, filter, change.map(|c| (&c.edits, &c.rows)), each)?;
         // Those leave out all rows of a delta that the transaction changed.
         match change.map(|c| c.rows_with_old(t, columns)).transpose()?.flatten() {
             Some(kept) => visit_rows(&kept, each),

@@ -215,6 +215,8 @@ impl NewKeys<'_> {
     /// Looks each new key up in a table with a delta.
     fn look_up_each(&self, base: &Table) -> Result<(), EngineError> {
         let directory = self.snapshot.directory(base)?;
+        // If the transaction gave the table other keys, only its own version says where their entries are.
+        let t = if base.is_defined_as(self.table) { base } else { self.table };
         let mut freed = FreedSlots::new(self.edits, self.key);
         let mut is_changed = |id: RowId| {
             self.own.get(id).is_some()
@@ -223,7 +225,7 @@ impl NewKeys<'_> {
         for part in &self.held {
             for row in (0..part[0].rows()).filter(|&row| !has_null(part, row)) {
                 let values: Vec<Value> = part.iter().map(|c| c.value(row)).collect();
-                let found = self.snapshot.rows_of_key(base, self.n, self.key, &values)?;
+                let found = self.snapshot.rows_of_key(t, self.n, self.key, &values)?;
                 if found.iter().any(|id| !is_changed(*id)) {
                     return Err(self.twice(part, row));
                 }

@@ -14,6 +14,7 @@
 mod change;
 mod cluster;
 mod commit;
+mod constraints;
 mod cutter;
 mod ddl;
 mod delta;
