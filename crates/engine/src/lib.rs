@@ -32,9 +32,9 @@ pub use storage::store::LinkStats;
 pub use tables::{
     COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Few, INDEX_COLUMNS_DEFAULT, IndexDef,
     IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, Layout, MergeStats, NullsAt, OnDelete,
-    OrderBound, OrderColumn, OrderKey, OrderedPages, RangeEnd, ReadAhead, RowAddress, RowOrder, RowRange,
-    RowsInOrder, Rule, SavedChanges, Scan, Table, TableDef, TableOptions, TableRewrite, TableStatistics,
-    WriteTxn,
+    OnUpdate, OrderBound, OrderColumn, OrderKey, OrderedPages, RangeEnd, ReadAhead, RowAddress, RowOrder,
+    RowRange, RowsInOrder, Rule, SavedChanges, Scan, Table, TableDef, TableOptions, TableRewrite,
+    TableStatistics, WriteTxn,
 };
 #[cfg(feature = "planted")]
 pub use tables::{PlantedForCuts, PlantedInTables, plant_for_cuts, plant_in_tables};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lode_base::Geometry;
 use lode_engine::{
     Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, IndexDef, IndexKind, KeyIndex,
-    Layout, OnDelete, RowAddress, Rule, Snapshot, TableDef, WriteTxn,
+    Layout, OnDelete, OnUpdate, RowAddress, Rule, Snapshot, TableDef, WriteTxn,
 };
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::Medium;
@@ -56,6 +56,7 @@ fn references(name: &str, on: &[u16], parent: &str, parent_columns: &[u16]) -> C
         parent: parent.into(),
         parent_columns: parent_columns.into(),
         on_delete: OnDelete::NoAction,
+        on_update: OnUpdate::NoAction,
     };
     Constraint { name: name.into(), rule, deferral: Deferral::None }
 }

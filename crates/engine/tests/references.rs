@@ -3,8 +3,8 @@
 mod support;
 
 use lode_engine::{
-    Changes, Constraint, Database, Deferral, EngineError, KeyIndex, Layout, OnDelete, RowAddress, Rule,
-    WriteTxn,
+    Changes, Constraint, Database, Deferral, EngineError, KeyIndex, Layout, OnDelete, OnUpdate, RowAddress,
+    Rule, WriteTxn,
 };
 use lode_page::{DataType, Value};
 use support::drive::TestDrive;
@@ -33,6 +33,7 @@ fn family((changes, key_index): (Changes, KeyIndex), deferral: Deferral) -> Data
             parent: parent.into(),
             parent_columns: vec![0],
             on_delete: OnDelete::NoAction,
+            on_update: OnUpdate::NoAction,
         };
         if name != "parent" {
             def.constraints = vec![Constraint { name: "rule".into(), rule, deferral }];

@@ -7,7 +7,7 @@ use lode_base::CommitNo;
 use lode_base::random::Random;
 use lode_engine::{
     Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, IndexDef, IndexKind, KeyIndex,
-    Layout, OnDelete, Rule, Snapshot, TableDef,
+    Layout, OnDelete, OnUpdate, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, Value};
 
@@ -86,6 +86,7 @@ fn defined(t: usize, kind: Kind) -> TableDef {
             parent: NAMES[PARENT].into(),
             parent_columns: vec![0],
             on_delete: OnDelete::NoAction,
+            on_update: OnUpdate::NoAction,
         },
     };
     let columns: Vec<(&str, DataType)> = ["k", "r", "d", "s"].into_iter().zip(TYPES).collect();

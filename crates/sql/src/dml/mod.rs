@@ -10,6 +10,7 @@
 //! dropped without effect, and an open transaction counts as failed.
 
 mod cascade;
+mod cascade_update;
 mod checks;
 mod insert;
 mod load;
@@ -30,6 +31,7 @@ use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate,
 use lode_engine::{EngineError, RowAddress, Snapshot, Table};
 
 pub(crate) use cascade::is_referenced;
+pub(crate) use cascade_update::referenced_on_update;
 pub(crate) use checks::Checks;
 pub(crate) use insert::{check_insert, insert};
 pub(crate) use load::{Unfit, cast_to, column_of, feed, load, to_array};
@@ -156,13 +158,36 @@ pub(crate) async fn update(
     found.query.with = with;
     let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
     let columns = column_numbers(&table, &found.assigned)?;
+    let referenced = referenced_on_update(&snapshot, &table, &columns);
     let state = session.state_at(snapshot, Some(table.clone()));
     let checks = Checks::of(&state, table.def())?;
     let others = checks.others(&columns);
-    found.also_select(others.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
+    let also = others.iter().chain(&referenced);
+    found.also_select(also.map(|&c| table.def().columns[usize::from(c)].name.as_str()));
     let plan = plan_query(&state, found.query).await?;
     let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
-    let plan = cast_assigned(plan, &table, &all)?;
+    let selected: Vec<u16> = all.iter().chain(&referenced).copied().collect();
+    let plan = cast_assigned(plan, &table, &selected)?;
+    if !referenced.is_empty() {
+        let batch = run_to_end(&state, &plan).await?;
+        let old = referenced.into_iter().zip(batch.columns()[1 + all.len()..].iter().cloned()).collect();
+        let given = columns.iter().zip(&batch.columns()[1..]);
+        let set = given.map(|(&c, array)| Ok((c, load::cast_to(table.def(), c, array)?)));
+        let set = set.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+        let changed = cascade_update::ChangedKeys::new(&found.table, old, &set);
+        let mut update = RowUpdate { table, columns, all, checks, changed: ChangedRows::default() };
+        let (work, rows) = blocking(move || {
+            let rows = update.apply(&mut work, &batch)?;
+            Ok((work, rows))
+        })
+        .await?;
+        let work = if rows > 0 { cascade_update::follow(session, work, changed).await? } else { work };
+        return blocking(move || {
+            work.finish()?;
+            Ok(StatementResult::Count { verb: "UPDATE", rows })
+        })
+        .await;
+    }
     let mut parts = Parts::start(&state, &plan).await?;
     let mut update = RowUpdate { table, columns, all, checks, changed: ChangedRows::default() };
     let mut rows = 0;

@@ -331,6 +331,9 @@ impl ShortPlan {
                 insert(txn, &table, &values, rows, checks)
             }
             Action::Update { set, others, checks } => {
+                if !dml::referenced_on_update(&snapshot, &table, set).is_empty() {
+                    return Ok(Outcome::General);
+                }
                 if self.has_constants() && self.evaluate(None, parameters).is_none() {
                     return Ok(Outcome::General);
                 }

@@ -43,7 +43,9 @@ pub(super) struct Foreign<'a> {
     pub(super) parent: Arc<Table>,
     pub(super) parent_columns: &'a [u16],
     /// Whether ON DELETE does something with the children of a deleted parent.
-    pub(super) acts: bool,
+    pub(super) acts_on_delete: bool,
+    /// Whether ON UPDATE does something with the children of a parent that gets another key.
+    pub(super) acts_on_update: bool,
 }
 
 /// Keys that are looked for, each with a row that a message can show.
@@ -135,8 +137,8 @@ impl ForeignKeys<'_> {
         check(&mut wanted)
     }
 
-    /// Checks that no row references a row of the parent that is gone. If ON DELETE made the transaction delete or change the children of a row
-    /// that it deleted, a child that is there now was inserted by another transaction meanwhile: a conflict.
+    /// Checks that no row references a row of the parent that is gone. If ON DELETE or ON UPDATE made the transaction delete or change
+    /// the children of the row, a child that is there now was inserted by another transaction meanwhile: a conflict.
     fn check_parents(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
         let (Some(child), Some(_)) = (self.committed(f.child.id()), self.committed(f.parent.id())) else {
             return Ok(());
@@ -174,7 +176,7 @@ impl ForeignKeys<'_> {
             let moved: SlotSet = edit.rekeyed_ever(f.parent_columns).collect();
             visit_rows(&gone, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
-                if f.acts && !moved.contains(freed[row]) {
+                if f.acts(moved.contains(freed[row])) {
                     acted_on.insert(key.to_vec());
                 }
                 Ok(())
@@ -187,7 +189,7 @@ impl ForeignKeys<'_> {
         if let Some((gone, moved)) = change.rows_freed(&f.parent, f.parent_columns)? {
             visit_rows(&gone, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
-                if f.acts && !moved[row] {
+                if f.acts(moved[row]) {
                     acted_on.insert(key.to_vec());
                 }
                 Ok(())
@@ -297,6 +299,11 @@ impl Wanted {
 }
 
 impl Foreign<'_> {
+    /// Whether the children of a parent that is gone are acted on. `moved`: it has another key.
+    fn acts(&self, moved: bool) -> bool {
+        if moved { self.acts_on_update } else { self.acts_on_delete }
+    }
+
     fn missed(&self, columns: &[Column], row: usize) -> EngineError {
         let what = format!(
             "table \"{}\": a row that references {} of \"{}\" came meanwhile",

@@ -23,7 +23,7 @@ use super::WriteTxn;
 use super::foreign::{Foreign, LOOKUP_KEYS_MAX, Wanted, looking_for_all};
 use super::key_check::{PAGE_LOOKUPS_MAX, visit_rows, visit_table};
 use super::statement::{LOOKUPS_MAX, is_exact};
-use crate::tables::definition::{Constraint, Deferral, OnDelete, Rule};
+use crate::tables::definition::{Constraint, Deferral, Rule};
 use crate::tables::key::{chosen, numbered};
 use crate::tables::planted::{self, Planted};
 use crate::tables::snapshot::Tables;
@@ -350,12 +350,13 @@ impl<'a> Foreign<'a> {
         constraint: &'a Constraint,
         table: impl FnOnce(&str) -> Option<Arc<Table>>,
     ) -> Result<Option<Self>, EngineError> {
-        let Rule::ForeignKey { columns, parent, parent_columns, on_delete } = &constraint.rule else {
+        let Rule::ForeignKey { columns, parent, parent_columns, on_delete, on_update } = &constraint.rule
+        else {
             return Ok(None);
         };
-        let acts = *on_delete != OnDelete::NoAction;
+        let (acts_on_delete, acts_on_update) = (on_delete.acts(), on_update.acts());
         let parent = table(parent).ok_or_else(|| EngineError::NoSuchTable(parent.clone()))?;
-        Ok(Some(Self { constraint, child, columns, parent, parent_columns, acts }))
+        Ok(Some(Self { constraint, child, columns, parent, parent_columns, acts_on_delete, acts_on_update }))
     }
 }
 
