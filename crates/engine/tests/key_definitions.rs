@@ -595,7 +595,7 @@ fn changes_of_rows_and_keys_at_random() {
                             }));
                         }
                         8 | 9 => {
-                            txn.end_statement().err().map(|_| is_broken = true);
+                            is_broken = txn.end_statement().is_err();
                             if is_broken {
                                 break;
                             }
@@ -609,7 +609,7 @@ fn changes_of_rows_and_keys_at_random() {
                             added += 1;
                         }
                         10 => {
-                            txn.end_statement().err().map(|_| is_broken = true);
+                            is_broken = txn.end_statement().is_err();
                             if is_broken {
                                 break;
                             }

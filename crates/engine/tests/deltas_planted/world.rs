@@ -26,7 +26,7 @@ pub(super) struct Met {
     pub(super) within: u32,
     pub(super) failed: u32,
     pub(super) rewritten: u32,
-    /// Statements that ended with a key twice.
+    /// Statements that ended with a key twice, or without a parent.
     pub(super) twice: u32,
     /// Openings after a merge of which a batch failed, within which others committed.
     pub(super) cut: u32,
@@ -190,6 +190,7 @@ impl World {
             rewritten: [false; 2],
             savepoint: None,
             is_excused: false,
+            excused: BTreeSet::new(),
         }
     }
 

@@ -78,7 +78,7 @@ impl Touched {
 
     /// Notes rows that are deleted or changed, given as these columns, as they were.
     pub(super) fn note_gone(&mut self, columns: &[u16], was: Vec<Column>) {
-        self.gone.add(columns, was);
+        planted::unless(Planted::GoneParentNotNoted, || self.gone.add(columns, was));
     }
 }
 
@@ -182,7 +182,7 @@ impl WriteTxn {
     pub(super) fn end_references(&mut self) -> Result<(), EngineError> {
         let all = self.changes.iter_mut().filter(|(_, c)| !c.touched.is_empty());
         let all: Vec<(TableId, Touched)> = all.map(|(id, c)| (*id, std::mem::take(&mut c.touched))).collect();
-        if all.is_empty() || planted::is(Planted::EndNotChecked) {
+        if all.is_empty() || planted::is(Planted::ReferencesNotChecked) {
             return Ok(());
         }
         let now = self.current()?;
