@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use lode_engine::{Database, IndexKind, KeyIndex, OnDelete, Rule, Table};
+use lode_engine::{Database, IndexKind, KeyIndex, Rule, Table};
 use lode_sql::TransactionStatus;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -177,13 +177,11 @@ fn describe(database: &Database, name: &str) -> CliResult {
         let what = match &constraint.rule {
             Rule::Unique { columns } => format!("unique: {}", list(columns)),
             Rule::Check { expression } => format!("check: {expression}"),
-            Rule::ForeignKey { columns, parent, on_delete, .. } => {
-                let on_delete = match on_delete {
-                    OnDelete::NoAction => "",
-                    OnDelete::Cascade => ", on delete cascade",
-                    OnDelete::SetNull => ", on delete set null",
-                };
-                format!("references {parent}: {}{on_delete}", list(columns))
+            Rule::ForeignKey { columns, parent, on_delete, on_update, .. } => {
+                let actions = [on_update.declared(), on_delete.declared()].into_iter();
+                let actions: String =
+                    actions.filter(|a| !a.is_empty()).map(|a| format!(",{}", a.to_lowercase())).collect();
+                format!("references {parent}: {}{actions}", list(columns))
             }
         };
         text += &format!("constraint {} {what}{}\n", constraint.name, constraint.deferral.declared());

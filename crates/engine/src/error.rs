@@ -87,6 +87,26 @@ pub enum EngineError {
         /// Who references it.
         by: String,
     },
+    /// A key that cannot go, since a foreign key references it.
+    #[error(
+        "the key of table \"{table}\" cannot be dropped: the foreign key \"{constraint}\" of \"{by}\" references it"
+    )]
+    ReferencedKey {
+        /// The table.
+        table: String,
+        /// The foreign key.
+        constraint: String,
+        /// Whose it is.
+        by: String,
+    },
+    /// There is no such constraint of the table.
+    #[error("table \"{table}\" has no constraint \"{constraint}\"")]
+    NoSuchConstraint {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+    },
     /// Another transaction committed first to what this one changes. Run again, it may pass.
     #[error("could not serialize access due to concurrent update: {what}")]
     Conflict {

@@ -5,8 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use lode_engine::{
-    Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, KeyIndex, Layout, OnDelete, Rule,
-    TableDef,
+    Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, KeyIndex, Layout, OnDelete,
+    OnUpdate, Rule, TableDef,
 };
 use lode_page::{DataType, Value};
 use support::drive::TestDrive;
@@ -23,8 +23,13 @@ fn family(changes: Changes) -> Database {
         def.options.changes = changes;
         if name == "child" {
             let (parent, parent_columns) = ("parent".into(), vec![0]);
-            let rule =
-                Rule::ForeignKey { columns: vec![1], parent, parent_columns, on_delete: OnDelete::NoAction };
+            let rule = Rule::ForeignKey {
+                columns: vec![1],
+                parent,
+                parent_columns,
+                on_delete: OnDelete::NoAction,
+                on_update: OnUpdate::NoAction,
+            };
             def.constraints = vec![Constraint { name: "rule".into(), rule, deferral: Deferral::None }];
         }
         db.create_table(def, false).unwrap();

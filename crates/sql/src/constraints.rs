@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     CheckConstraint, ConstraintCharacteristics, DeferrableInitial, ForeignKeyConstraint, Ident,
     NullsDistinctOption, ReferentialAction, TableConstraint, UniqueConstraint,
 };
-use lode_engine::{Constraint, Deferral, OnDelete, Rule, Snapshot, TableDef};
+use lode_engine::{Constraint, Deferral, OnDelete, OnUpdate, Rule, Snapshot, TableDef};
 
 use crate::SqlError;
 use crate::ddl::plain_column;
@@ -29,8 +29,17 @@ pub(crate) struct Declared {
 
 enum DeclaredRule {
     Unique(Vec<String>),
-    Check { column: Option<String>, expression: String },
-    Foreign { columns: Vec<String>, parent: String, parent_columns: Vec<String>, on_delete: OnDelete },
+    Check {
+        column: Option<String>,
+        expression: String,
+    },
+    Foreign {
+        columns: Vec<String>,
+        parent: String,
+        parent_columns: Vec<String>,
+        on_delete: OnDelete,
+        on_update: OnUpdate,
+    },
 }
 
 impl Declared {
@@ -77,7 +86,8 @@ pub(crate) fn check(c: &CheckConstraint, column: Option<String>) -> Result<Decla
 /// `FOREIGN KEY (...) REFERENCES ...`, or a column's `REFERENCES ...`.
 pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Result<Declared, SqlError> {
     let on_delete = match &f.on_delete {
-        None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict) => OnDelete::NoAction,
+        None | Some(ReferentialAction::NoAction) => OnDelete::NoAction,
+        Some(ReferentialAction::Restrict) => OnDelete::Restrict,
         Some(ReferentialAction::Cascade) => OnDelete::Cascade,
         Some(ReferentialAction::SetNull) => OnDelete::SetNull,
         Some(action @ ReferentialAction::SetDefault) => {
@@ -85,12 +95,16 @@ pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Res
             return Err(SqlError::Unsupported(format!("ON DELETE {action}: {expected}")));
         }
     };
-    match &f.on_update {
-        None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict) => {}
-        Some(action) => {
-            return Err(SqlError::Unsupported(format!("ON UPDATE {action}: expected NO ACTION or RESTRICT")));
+    let on_update = match &f.on_update {
+        None | Some(ReferentialAction::NoAction) => OnUpdate::NoAction,
+        Some(ReferentialAction::Restrict) => OnUpdate::Restrict,
+        Some(ReferentialAction::Cascade) => OnUpdate::Cascade,
+        Some(ReferentialAction::SetNull) => OnUpdate::SetNull,
+        Some(action @ ReferentialAction::SetDefault) => {
+            let expected = "expected NO ACTION, RESTRICT, CASCADE or SET NULL";
+            return Err(SqlError::Unsupported(format!("ON UPDATE {action}: {expected}")));
         }
-    }
+    };
     if f.match_kind.is_some_and(|m| m.to_string() != "MATCH SIMPLE") || f.index_name.is_some() {
         return Err(SqlError::Unsupported(format!("the constraint {f}")));
     }
@@ -99,7 +113,7 @@ pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Res
     let parent_columns = f.referred_columns.iter().map(fold).collect();
     Ok(Declared {
         name: name(&f.name),
-        what: DeclaredRule::Foreign { columns, parent, parent_columns, on_delete },
+        what: DeclaredRule::Foreign { columns, parent, parent_columns, on_delete, on_update },
         deferral,
     })
 }
@@ -132,6 +146,7 @@ pub(crate) fn resolve(
     snapshot: &Snapshot,
 ) -> Result<Vec<Constraint>, SqlError> {
     let mut taken: Vec<String> = declared.iter().filter_map(|d| d.name.clone()).collect();
+    taken.extend(def.constraints.iter().map(|c| c.name.clone()));
     let mut constraints = Vec::with_capacity(declared.len());
     for Declared { name, what, deferral } in declared {
         let wanted = match &what {
@@ -150,7 +165,7 @@ pub(crate) fn resolve(
         let rule = match what {
             DeclaredRule::Unique(columns) => Rule::Unique { columns: numbers(def, &columns)? },
             DeclaredRule::Check { expression, .. } => Rule::Check { expression },
-            DeclaredRule::Foreign { columns, parent, parent_columns, on_delete } => {
+            DeclaredRule::Foreign { columns, parent, parent_columns, on_delete, on_update } => {
                 let referenced;
                 let of = match parent == def.name {
                     true => def,
@@ -163,12 +178,14 @@ pub(crate) fn resolve(
                     true => of.primary_key.clone(),
                     false => numbers(of, &parent_columns)?,
                 };
-                let of_table = if parent == def.name { &constraints } else { &of.constraints };
+                let all: Vec<Constraint> = of.constraints.iter().chain(&constraints).cloned().collect();
+                let of_table = if parent == def.name { &all } else { &of.constraints };
                 if is_deferrable(of, of_table, &parent_columns) {
                     let message = format!("cannot use a deferrable key for referenced table \"{parent}\"");
                     return Err(SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
                 }
-                Rule::ForeignKey { columns: numbers(def, &columns)?, parent, parent_columns, on_delete }
+                let columns = numbers(def, &columns)?;
+                Rule::ForeignKey { columns, parent, parent_columns, on_delete, on_update }
             }
         };
         constraints.push(Constraint { name, rule, deferral });
@@ -188,7 +205,7 @@ fn is_deferrable(of: &TableDef, constraints: &[Constraint], key: &[u16]) -> bool
 fn numbers(def: &TableDef, names: &[String]) -> Result<Vec<u16>, SqlError> {
     let mut numbers = Vec::with_capacity(names.len());
     for name in names {
-        let at = def.columns.iter().position(|c| c.name == *name);
+        let at = def.columns.iter().position(|c| c.name == *name && !c.is_dropped);
         let Some(at) = at else {
             return Err(SqlError::NoColumn { table: def.name.clone(), column: name.clone() });
         };
@@ -206,15 +223,11 @@ pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> Strin
     let rule = match &c.rule {
         Rule::Unique { columns } => format!("UNIQUE ({})", list(def, columns)),
         Rule::Check { expression } => format!("CHECK ({expression})"),
-        Rule::ForeignKey { columns, parent, parent_columns, on_delete } => {
+        Rule::ForeignKey { columns, parent, parent_columns, on_delete, on_update } => {
             let of = if *parent == def.name { None } else { snapshot.table(parent) };
             let names = list(of.as_ref().map_or(def, |t| t.def()), parent_columns);
-            let on_delete = match on_delete {
-                OnDelete::NoAction => "",
-                OnDelete::Cascade => " ON DELETE CASCADE",
-                OnDelete::SetNull => " ON DELETE SET NULL",
-            };
-            format!("FOREIGN KEY ({}) REFERENCES {} ({names}){on_delete}", list(def, columns), quoted(parent))
+            let actions = format!("{}{}", on_update.declared(), on_delete.declared());
+            format!("FOREIGN KEY ({}) REFERENCES {} ({names}){actions}", list(def, columns), quoted(parent))
         }
     };
     format!("CONSTRAINT {} {rule}{}", quoted(&c.name), c.deferral.declared())

@@ -87,7 +87,7 @@ pub(crate) async fn create_table(
 }
 
 /// A DEFAULT that is nothing but `nextval` of a sequence names the sequence by its number.
-fn name_sequences(session: &Session, def: &mut TableDef) -> Result<(), SqlError> {
+pub(crate) fn name_sequences(session: &Session, def: &mut TableDef) -> Result<(), SqlError> {
     for column in &mut def.columns {
         if let Fill::Default(text) = &column.fill
             && let Some(name) = sequence_of_default(text)?
@@ -119,6 +119,19 @@ fn sequence_of_default(text: &str) -> Result<Option<String>, SqlError> {
     })
 }
 
+/// Checks that no relation has this name.
+///
+/// # Errors
+/// 42P07 for a table, as for a view, a sequence or an index.
+pub(crate) fn check_free(txn: &WriteTxn, name: &str) -> Result<(), SqlError> {
+    let is_object = |kind| txn.object(kind, name).is_some();
+    let is_taken = txn.table(name).is_some()
+        || is_object(ObjectKind::View)
+        || is_object(ObjectKind::Sequence)
+        || txn.has_index(name);
+    if is_taken { Err(EngineError::TableExists(name.to_owned()).into()) } else { Ok(()) }
+}
+
 /// Creates a table and the sequences of its columns; answers whether it did.
 fn create_with_sequences(
     txn: &mut WriteTxn,
@@ -127,11 +140,9 @@ fn create_with_sequences(
     if_not_exists: bool,
 ) -> Result<bool, SqlError> {
     let table = def.name.clone();
-    if txn.object(ObjectKind::View, &table).is_some() || txn.object(ObjectKind::Sequence, &table).is_some() {
-        if if_not_exists {
-            return Ok(false);
-        }
-        return Err(EngineError::TableExists(table).into());
+    match check_free(txn, &table) {
+        Err(_) if if_not_exists => return Ok(false),
+        free => free?,
     }
     let mut made = Vec::with_capacity(sequences.len());
     for sequence in &sequences {
@@ -254,7 +265,7 @@ fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
 }
 
 /// A column, and if it is the primary key, whether the check of that may wait.
-fn column_def(
+pub(crate) fn column_def(
     number: u16,
     column: &SqlColumn,
     declared: &mut Vec<Declared>,
@@ -564,12 +575,10 @@ pub(crate) async fn create_index(
     let if_not_exists = create.if_not_exists;
     let columns = column_numbers(&*find_table(&session.snapshot().await?, &table)?, &columns)?;
     let def = IndexDef { name, table, columns, kind };
-    if kind == IndexKind::Page {
+    // Alone, a B+-tree is made with the right to write, so nothing that others commit meanwhile is in its way.
+    if kind == IndexKind::Page || session.transaction_status() != TransactionStatus::Idle {
         change(session, move |txn| Ok(txn.create_index(def, if_not_exists)?)).await?;
         return Ok(StatementResult::done("CREATE INDEX"));
-    }
-    if session.transaction_status() != TransactionStatus::Idle {
-        return Err(SqlError::Unsupported("CREATE INDEX ... USING btree within a transaction".into()));
     }
     let db = session.database().clone();
     blocking(move || Ok(db.create_index(def, if_not_exists)?)).await?;
@@ -725,6 +734,7 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
     let mut lines: Vec<String> = def
         .columns
         .iter()
+        .filter(|c| !c.is_dropped)
         .map(|c| {
             let not_null = if c.ty.nullable { "" } else { " NOT NULL" };
             format!("  {} {}{}{not_null}", quoted(&c.name), c.declared, filling_text(&c.fill, snapshot))

@@ -6,6 +6,7 @@
 //! ```
 
 mod aggregate;
+mod alter;
 pub mod arrow_convert;
 mod catalog;
 pub mod config;

@@ -34,6 +34,8 @@ pub struct LodeTable {
     offload: Offload,
     counts: Arc<StatementCounts>,
     schema: SchemaRef,
+    /// The table's column of each field.
+    columns: Vec<u16>,
     constraints: Constraints,
 }
 
@@ -45,15 +47,20 @@ impl LodeTable {
         offload: Offload,
         counts: Arc<StatementCounts>,
     ) -> Self {
-        let columns = table.def().columns.iter();
-        let fields: Vec<Field> =
-            columns.map(|c| Field::new(&c.name, arrow_type(c.ty.data_type), c.ty.nullable)).collect();
-        let key: Vec<usize> = table.def().primary_key.iter().map(|&c| usize::from(c)).collect();
+        let columns: Vec<u16> = table.def().live_columns().collect();
+        let field = |c: &u16| {
+            let c = &table.def().columns[usize::from(*c)];
+            Field::new(&c.name, arrow_type(c.ty.data_type), c.ty.nullable)
+        };
+        let fields: Vec<Field> = columns.iter().map(field).collect();
+        let place = |key: &u16| columns.iter().position(|c| c == key);
+        let key: Vec<usize> = table.def().primary_key.iter().filter_map(place).collect();
         // A transaction may have a key twice whose check waits for its commit. Then no column follows from the key.
         let is_known = !key.is_empty() && table.def().primary_key_deferral == Deferral::None;
         let keys = if is_known { vec![Constraint::PrimaryKey(key)] } else { vec![] };
         let constraints = Constraints::new_unverified(keys);
-        Self { snapshot, table, offload, counts, schema: Arc::new(Schema::new(fields)), constraints }
+        let schema = Arc::new(Schema::new(fields));
+        Self { snapshot, table, offload, counts, schema, columns, constraints }
     }
 
     /// The same with [`ROW_IDENTITY`] as a last column.
@@ -66,8 +73,7 @@ impl LodeTable {
 
     /// For each column of a projection the stored column; `None` for the row identity.
     fn stored_columns(&self, projection: &[usize]) -> Vec<Option<u16>> {
-        let stored = self.table.schema().columns.len();
-        projection.iter().map(|&i| (i < stored).then_some(i as u16)).collect()
+        projection.iter().map(|&i| self.columns.get(i).copied()).collect()
     }
 }
 
@@ -99,7 +105,7 @@ impl TableProvider for LodeTable {
         };
         let support = |f: &&Expr| match translates {
             TableProviderFilterPushDown::Unsupported => TableProviderFilterPushDown::Unsupported,
-            _ if translate_filter(self.table.schema(), &self.schema, f).is_some() => translates.clone(),
+            _ if translate_filter(self.table.schema(), &self.columns, &self.schema, f).is_some() => translates.clone(),
             _ => TableProviderFilterPushDown::Unsupported,
         };
         Ok(filters.iter().map(support).collect())

@@ -46,11 +46,15 @@ pub struct Translator<'a> {
     columns: &'a [Option<u16>],
 }
 
-/// Translates a logical filter over a whole table whose Arrow schema is `arrow`; `None` if a program cannot express
+/// Translates a logical filter over a whole table whose Arrow schema is `arrow`, the first fields of which are the columns `stored`; `None` if a program cannot express
 /// it exactly.
-pub fn translate_filter(schema: &Schema, arrow: &ArrowSchema, filter: &LogicalExpr) -> Option<Expr> {
-    let columns: Vec<Option<u16>> =
-        (0..arrow.fields().len()).map(|i| (i < schema.columns.len()).then_some(i as u16)).collect();
+pub fn translate_filter(
+    schema: &Schema,
+    stored: &[u16],
+    arrow: &ArrowSchema,
+    filter: &LogicalExpr,
+) -> Option<Expr> {
+    let columns: Vec<Option<u16>> = (0..arrow.fields().len()).map(|i| stored.get(i).copied()).collect();
     Translator::new(schema, &columns).exact(&lower(arrow, filter)?)
 }
 
@@ -357,7 +361,8 @@ mod tests {
 
     fn translated(e: L) -> Option<Expr> {
         let (schema, arrow) = table();
-        translate_filter(&schema, &arrow, &e)
+        let stored: Vec<u16> = (0..schema.columns.len() as u16).collect();
+        translate_filter(&schema, &stored, &arrow, &e)
     }
 
     fn c(i: u16) -> Expr {

@@ -74,11 +74,14 @@ async fn the_documentation_s_orders() {
          DELETE FROM products WHERE product_no = 1 -> 1
          DELETE FROM products -> 23503
          SELECT count(*) FROM products -> 2
-         -- Both in one transaction: the state at its end counts.
+         -- Each statement of a transaction is checked at its end.
          BEGIN
-         DELETE FROM products WHERE product_no = 2 -> 1
+         DELETE FROM products WHERE product_no = 2 -> 23503
+         ROLLBACK
+         BEGIN
          DELETE FROM orders USING order_items WHERE orders.order_id = 11 OR quantity = 7 -> 1
          SELECT count(*) FROM order_items -> 0
+         DELETE FROM products WHERE product_no = 2 -> 1
          COMMIT
          SELECT count(*) FROM products -> 1",
     )
@@ -157,7 +160,7 @@ async fn tables_that_reference_themselves_and_each_other_come_to_an_end() {
          TRUNCATE b -> 2
          DROP TABLE a -> 2BP01
          CREATE TABLE bad (x INT REFERENCES a ON DELETE SET DEFAULT) -> 0A000
-         CREATE TABLE bad (x INT REFERENCES a ON UPDATE CASCADE) -> 0A000",
+         CREATE TABLE bad (x INT REFERENCES a ON UPDATE SET DEFAULT) -> 0A000",
     )
     .await;
     assert_eq!(db.check().unwrap(), Vec::<String>::new());
@@ -192,9 +195,8 @@ async fn transactions_see_what_was_deleted_and_others_are_waited_for() {
          SELECT count(*) FROM c WHERE p = 5 OR u = 50 -> 0
          -- A key that was changed is no key that was deleted.
          BEGIN
-         UPDATE p SET id = 9006 WHERE id = 6 -> 1
-         DELETE FROM p WHERE id = 9006 -> 1
-         COMMIT -> 23503
+         UPDATE p SET id = 9006 WHERE id = 6 -> 23503
+         ROLLBACK
          SELECT count(*) FROM p WHERE id = 6 -> 1",
     )
     .await;
@@ -317,11 +319,13 @@ async fn random_keys_do_as_the_model_does() {
             let within = r.below(2) == 0;
             let mut got = if within {
                 assert_eq!(change(&s, "BEGIN").await, "done");
-                assert_eq!(change(&s, &sql).await, count, "{when}");
+                let got = change(&s, &sql).await;
                 if let Some(next) = &next {
+                    assert_eq!(got, count, "{when}");
                     assert_eq!(state(&s).await, *next, "{when}, within the transaction");
                 }
-                change(&s, "COMMIT").await
+                let committed = change(&s, "COMMIT").await;
+                if next.is_some() { committed } else { got }
             } else {
                 change(&s, &sql).await
             };

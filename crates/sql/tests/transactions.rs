@@ -424,9 +424,20 @@ async fn constraints_hold() {
          A: UPDATE p SET code = 'other' WHERE code = 'x' -> 23503
          A: UPDATE p SET a = 77 WHERE id = 1 -> UPDATE 1
          A: DROP TABLE p -> 2BP01
-         -- At the commit only: between them it may be otherwise.
-         A: BEGIN; DELETE FROM p WHERE id = 1; UPDATE c SET p = 2 WHERE p = 1; COMMIT -> COMMIT
-         A: BEGIN; INSERT INTO c VALUES (20, 50, NULL, 1); INSERT INTO p VALUES (50, 'fifty', 5, 5); COMMIT -> COMMIT
+         -- At the end of each statement, also within a transaction.
+         A: BEGIN; DELETE FROM p WHERE id = 1 -> 23503
+         A: COMMIT -> ROLLBACK
+         A: BEGIN; INSERT INTO c VALUES (20, 50, NULL, 1) -> 23503
+         A: COMMIT -> ROLLBACK
+         A: BEGIN; UPDATE c SET p = 2 WHERE p = 1; DELETE FROM p WHERE id = 1; COMMIT -> COMMIT
+         A: BEGIN; INSERT INTO p VALUES (50, 'fifty', 5, 5); INSERT INTO c VALUES (20, 50, NULL, 1); COMMIT -> COMMIT
+         -- Unless it is deferred.
+         A: CREATE TABLE late (k INT PRIMARY KEY, p INT REFERENCES p DEFERRABLE INITIALLY DEFERRED)
+         A: BEGIN; INSERT INTO late VALUES (1, 51); INSERT INTO p VALUES (51, 'later', 6, 6); COMMIT -> COMMIT
+         A: BEGIN; DELETE FROM p WHERE id = 51 -> DELETE 1
+         A: COMMIT -> 23503
+         A: DROP TABLE late
+         A: DELETE FROM p WHERE id = 51 -> DELETE 1
          -- A parent that goes while a child comes, in either order.
          A: BEGIN
          B: BEGIN
@@ -451,7 +462,7 @@ async fn constraints_hold() {
          A: CREATE TABLE bad (a INT REFERENCES p (a)) -> 42P16
          A: CREATE TABLE bad (a BIGINT REFERENCES p) -> 42P16
          A: CREATE TABLE bad (a INT REFERENCES nowhere) -> 42P01
-         A: CREATE TABLE bad (a INT REFERENCES p ON UPDATE CASCADE) -> 0A000
+         A: CREATE TABLE bad (a INT REFERENCES p ON UPDATE SET DEFAULT) -> 0A000
          A: CREATE TABLE bad (a INT CHECK (a + 1)) -> 42804
          A: CREATE TABLE bad (a INT CHECK (nothing > 1)) -> 42703
          A: CREATE TABLE bad (a INT CHECK (a > (SELECT max(id) FROM p))) -> *err
@@ -505,6 +516,34 @@ async fn loads_meet_constraints_and_catalogs_keep_them() {
 
 /// B+-tree indexes give the same answers as a scan at every level. Every kind of change maintains them, whether
 /// unique or not.
+/// As schema migrations do it: tables, indexes and rows with one COMMIT.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn indexes_are_made_within_a_transaction() {
+    let drive = Drive::in_memory(256 << 20);
+    let open = || Database::open(Arc::new(drive.clone()), DatabaseOptions::default()).unwrap();
+    let db = open();
+    let s = session(&db);
+    assert_eq!(ask(&s, "CREATE TABLE old (k INT PRIMARY KEY, v INT)").await, "CREATE TABLE");
+    assert_eq!(ask(&s, "INSERT INTO old VALUES (1, 5), (2, 5), (3, 7)").await, "INSERT 3");
+    let migration = "BEGIN; CREATE TABLE t (k INT PRIMARY KEY, v INT, s TEXT); CREATE INDEX t_v ON t (v); \
+         CREATE UNIQUE INDEX t_s ON t (s, k); CREATE INDEX old_v ON old (v, k); \
+         INSERT INTO t SELECT value, value % 10, 'x' FROM generate_series(1, 500)";
+    s.execute(migration).await.unwrap();
+    assert_eq!(ask(&s, "SELECT count(*) FROM t WHERE v = 3").await, "50");
+    assert_eq!(ask(&s, "CREATE UNIQUE INDEX twice ON old (v)").await, "23505");
+    assert_eq!(ask(&s, "ROLLBACK").await, "ROLLBACK");
+    assert_eq!(ask(&s, "SELECT count(*) FROM t").await, "42P01");
+    s.execute(migration).await.unwrap();
+    assert_eq!(ask(&s, "COMMIT").await, "COMMIT");
+    drop((s, db));
+    let db = open();
+    let s = session(&db);
+    assert_eq!(ask(&s, "SELECT count(*) FROM t WHERE v = 3").await, "50");
+    assert_eq!(ask(&s, "SELECT k FROM old WHERE v = 5 ORDER BY k").await, "1 2");
+    assert_eq!(ask(&s, "BEGIN; DROP INDEX t_v; CREATE INDEX t_v ON t (s); COMMIT").await, "COMMIT");
+    assert_eq!(db.check().unwrap(), Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn btree_indexes_lead_to_the_same_rows() {
     let drive = Drive::in_memory(256 << 20);

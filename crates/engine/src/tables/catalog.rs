@@ -7,8 +7,9 @@
 //! A commit that changes a table writes the table's descriptor in the same batch as its pages. The root changes only when tables
 //! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET
 //! NULL, 4 if it has a delta, 5 if it has `cluster_by` or was rewritten by VACUUM FULL, 6 if a constraint is DEFERRABLE
-//! or `key_index` is not the default, 7 if a column has a DEFAULT, a sequence or a generating expression, or if ALTER TABLE added
-//! or dropped columns.
+//! or `key_index` is not the default. It has version 7 if a column has a DEFAULT, a sequence or a generating expression, if ALTER TABLE
+//! added or dropped columns, if an index was made within a transaction or renamed, if a key of a table with rows was added or dropped,
+//! or if a foreign key has RESTRICT, SET DEFAULT or ON UPDATE.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, TableId};
 use lode_command::{ExtentInfo, PageWrite, ReadRequest};
 
-use super::definition::{Constraint, IndexKind, KeyIndex, OnDelete, Rule};
+use super::definition::{Constraint, IndexKind, KeyIndex, OnDelete, OnUpdate, Rule};
 use super::objects::{self, Objects};
 use super::snapshot::{Tables, TablesState};
 use super::table::{Table, TableDescriptor};
@@ -38,7 +39,8 @@ const VERSION_ON_DELETE: u8 = 3;
 const VERSION_DELTA: u8 = 4;
 const VERSION_CLUSTERED: u8 = 5;
 const VERSION_KEYS: u8 = 6;
-const VERSION_FILLED_OR_ALTERED: u8 = 7;
+/// An older Lode would not fill columns, misread rows, look for trees and keys under other names, or leave an action out.
+const VERSION_MIGRATED: u8 = 7;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -238,12 +240,19 @@ fn descriptors(tables: &BTreeMap<String, Arc<Table>>) -> BTreeSet<Lpid> {
 
 /// The version of a table's descriptor.
 fn version_of(t: &Table) -> u8 {
-    let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
+    let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete.acts());
+    let has_later_action = |c: &Constraint| match c.rule {
+        Rule::ForeignKey { on_delete, on_update, .. } => {
+            matches!(on_delete, OnDelete::Restrict | OnDelete::SetDefault) || on_update != OnUpdate::NoAction
+        }
+        _ => false,
+    };
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
         _ if t.def().has_added_or_dropped() || t.def().columns.iter().any(|c| !c.fill.is_null()) => {
-            VERSION_FILLED_OR_ALTERED
+            VERSION_MIGRATED
         }
+        _ if t.has_own_names() || t.def().constraints.iter().any(has_later_action) => VERSION_MIGRATED,
         _ if t.def().has_deferrable() || t.def().options.key_index != KeyIndex::Tree => VERSION_KEYS,
         _ if t.is_rewritten || !t.def().options.cluster_by.is_empty() => VERSION_CLUSTERED,
         _ if t.has_delta() => VERSION_DELTA,

@@ -112,7 +112,7 @@ pub struct Constraint {
     pub name: String,
     /// What it says.
     pub rule: Rule,
-    /// Whether its check may wait for the commit. That of a foreign key always does, and a CHECK has none.
+    /// Whether its check may wait for the commit. That of a CHECK does not.
     #[serde(default, skip_serializing_if = "Deferral::is_none")]
     pub deferral: Deferral,
 }
@@ -170,6 +170,9 @@ pub enum Rule {
         /// What happens to rows that reference a row of the other table which is deleted.
         #[serde(default, skip_serializing_if = "OnDelete::is_no_action")]
         on_delete: OnDelete,
+        /// What happens to them when these columns of the row change.
+        #[serde(default, skip_serializing_if = "OnUpdate::is_no_action")]
+        on_update: OnUpdate,
     },
 }
 
@@ -178,16 +181,76 @@ pub enum Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDelete {
-    /// At the commit, none may still reference the deleted row.
+    /// At the end of the statement, none may still reference the deleted row; at the commit, if the foreign key is deferred.
     #[default]
     NoAction,
+    /// The same. The word is kept, and shown.
+    Restrict,
     /// They are deleted too.
     Cascade,
     /// The columns that reference it become NULL.
     SetNull,
+    /// The columns that reference it get their defaults.
+    SetDefault,
 }
 
 impl OnDelete {
+    /// Whether the rows are deleted or changed.
+    pub fn acts(self) -> bool {
+        !matches!(self, Self::NoAction | Self::Restrict)
+    }
+
+    /// How SQL declares it, behind a foreign key and a blank; empty for the default.
+    pub const fn declared(self) -> &'static str {
+        match self {
+            Self::NoAction => "",
+            Self::Restrict => " ON DELETE RESTRICT",
+            Self::Cascade => " ON DELETE CASCADE",
+            Self::SetNull => " ON DELETE SET NULL",
+            Self::SetDefault => " ON DELETE SET DEFAULT",
+        }
+    }
+
+    fn is_no_action(&self) -> bool {
+        *self == Self::NoAction
+    }
+}
+
+/// What becomes of rows that reference a row whose referenced columns change. The caller that changes them must do this. The commit
+/// checks that no remaining row references the values that are gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUpdate {
+    /// At the end of the statement, none may still reference the old values; at the commit, if the foreign key is deferred.
+    #[default]
+    NoAction,
+    /// The same. The word is kept, and shown.
+    Restrict,
+    /// The columns that reference it get the new values.
+    Cascade,
+    /// The columns that reference it become NULL.
+    SetNull,
+    /// The columns that reference it get their defaults.
+    SetDefault,
+}
+
+impl OnUpdate {
+    /// Whether the rows are changed.
+    pub fn acts(self) -> bool {
+        !matches!(self, Self::NoAction | Self::Restrict)
+    }
+
+    /// How SQL declares it, behind a foreign key and a blank; empty for the default.
+    pub const fn declared(self) -> &'static str {
+        match self {
+            Self::NoAction => "",
+            Self::Restrict => " ON UPDATE RESTRICT",
+            Self::Cascade => " ON UPDATE CASCADE",
+            Self::SetNull => " ON UPDATE SET NULL",
+            Self::SetDefault => " ON UPDATE SET DEFAULT",
+        }
+    }
+
     fn is_no_action(&self) -> bool {
         *self == Self::NoAction
     }
@@ -475,6 +538,11 @@ impl TableDef {
             columns => columns.to_vec(),
         };
         self.keys().map(|(_, key)| key).find(|key| key.iter().all(|c| !indexed.contains(c)))
+    }
+
+    /// The numbers of the columns that ALTER TABLE has not dropped.
+    pub fn live_columns(&self) -> impl Iterator<Item = u16> {
+        (0u16..).zip(&self.columns).filter(|(_, c)| !c.is_dropped).map(|(i, _)| i)
     }
 
     /// Whether a constraint is DEFERRABLE.

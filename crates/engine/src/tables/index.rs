@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use lode_base::Lpid;
+use lode_base::{Lpid, TableId};
 use lode_command::PageRange;
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr};
@@ -48,11 +48,13 @@ pub struct IndexedPages {
 
 impl Table {
     /// Returns the name of the tree of one of its indexes. A table that was rewritten has trees with its number in their names, beside
-    /// which those of the table that it replaces stay for older snapshots.
+    /// which those of the table that it replaces stay for older snapshots. An index that was made within a transaction has a tree with a
+    /// number of its own, and a renamed index keeps its tree.
     pub(super) fn index_tree(&self, index: &IndexDef) -> String {
-        match self.is_rewritten {
-            true => format!("{TREE_PREFIX}{}_{}", self.id().raw(), index.name),
-            false => format!("{TREE_PREFIX}_{}", index.name),
+        match self.given_tree(&index.name) {
+            Some(given) => given.into(),
+            None if self.is_rewritten => numbered_tree(self.id(), &index.name),
+            None => format!("{TREE_PREFIX}_{}", index.name),
         }
     }
 
@@ -60,6 +62,11 @@ impl Table {
     pub(super) fn index_trees(&self) -> impl Iterator<Item = String> + '_ {
         self.indexes().iter().filter(|i| i.kind != IndexKind::Page).map(|i| self.index_tree(i))
     }
+}
+
+/// Returns the name of a tree of an index, with a number that is never used again.
+pub(super) fn numbered_tree(number: TableId, index: &str) -> String {
+    format!("{TREE_PREFIX}{}_{index}", number.raw())
 }
 
 /// Returns whether a tree belongs to an index. The index may have been dropped.

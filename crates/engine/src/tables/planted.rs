@@ -34,6 +34,8 @@ lode_base::planted_faults! {
     MainKeyMissed: "the end of a statement compares a new key with the transaction's own rows alone",
     EditedNotNoted: "the end of a statement does not look at keys that edits of pages set",
     DeferredNotChecked: "a deferred key is not checked at the commit",
+    ReferencesNotChecked: "the end of a statement checks no foreign key",
+    GoneParentNotNoted: "the end of a statement does not look for children of rows that are gone",
     PageRangeSkipped: "the first page whose bounds in the page index hold a key is not searched for it",
     // Rewrites.
     RewriteNotClaimed: "a rewrite of a table does not see that others changed its delta",

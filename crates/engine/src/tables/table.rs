@@ -8,6 +8,7 @@
 //! Invariants: an extent belongs to one table and appears in it once. Of its pages, those below `used` were written at some time,
 //! and `live` of them are mapped.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
@@ -97,6 +98,14 @@ pub struct Table {
     pub(super) index_pending: bool,
     /// Whether VACUUM FULL made it: trees of its indexes have its number in their names.
     pub(super) is_rewritten: bool,
+    /// The trees of indexes whose names do not say it.
+    index_trees: BTreeMap<String, String>,
+    /// The numbers that keys of the definition have in entries of its tree; empty: their places in the definition.
+    key_numbers: Vec<u16>,
+    /// Within a transaction: numbers of keys that it added, of which rows before it have no entries yet.
+    new_keys: BTreeSet<u16>,
+    /// Pages whose first row id is below this one have bounds of another primary key than this one, if any.
+    pub(super) bounds_from: u64,
     /// Its descriptor page in the catalog.
     pub(super) descriptor: Lpid,
     /// Of its pages alone, if it has a delta.
@@ -126,6 +135,19 @@ pub(super) struct TableDescriptor {
     /// Whether VACUUM FULL made the table.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_rewritten: bool,
+    /// The trees of indexes, by the names of these, where the names do not say it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) index_trees: BTreeMap<String, String>,
+    /// The numbers that keys of the definition have in entries of the table's tree, where these are not their places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) key_numbers: Vec<u16>,
+    /// The first row id from which on pages have bounds of the primary key.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) bounds_from: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Table {
@@ -154,7 +176,12 @@ impl Table {
         };
         let next_row_id = d.next_row_id;
         let table = Self::new(TableId::new(d.id), d.def, d.indexes, extents, descriptor);
-        let table = Self { is_rewritten: d.is_rewritten, ..table };
+        let keys = table.def.keys().count();
+        if !d.key_numbers.is_empty() && d.key_numbers.len() != keys {
+            return Err(format!("{} numbers of {keys} keys", d.key_numbers.len()));
+        }
+        let (index_trees, key_numbers, bounds_from) = (d.index_trees, d.key_numbers, d.bounds_from);
+        let table = Self { is_rewritten: d.is_rewritten, index_trees, key_numbers, bounds_from, ..table };
         let table = table.with_contents(d.rows, d.bytes, tail, d.index_pending);
         if table.by_extent.len() != table.extents.len() {
             return Err("an extent is listed twice".into());
@@ -193,6 +220,10 @@ impl Table {
             tail: None,
             index_pending: false,
             is_rewritten: false,
+            index_trees: BTreeMap::new(),
+            key_numbers: Vec::new(),
+            new_keys: BTreeSet::new(),
+            bounds_from: 0,
             descriptor,
             statistics: OnceLock::new(),
             bounds: KnownBounds::default(),
@@ -207,12 +238,49 @@ impl Table {
         self.next_of(self.def.clone(), indexes, extents)
     }
 
+    /// The table with another definition. `key_numbers`: those of the definition's keys, and which of them are new.
+    pub(super) fn redefined(&self, def: TableDef, key_numbers: Vec<u16>, new_keys: BTreeSet<u16>) -> Self {
+        let is_plain = key_numbers.iter().copied().eq(0..key_numbers.len() as u16);
+        let next = self.next_of(def, self.indexes.clone(), self.extents.clone());
+        Self { key_numbers: if is_plain { Vec::new() } else { key_numbers }, new_keys, ..next }
+    }
+
     /// The same with another definition, whose changes go to the same place.
     pub(super) fn next_of(&self, def: TableDef, indexes: Vec<IndexDef>, extents: Vec<TableExtent>) -> Self {
         let next = Self::new(self.id, def, indexes, extents, self.descriptor);
         let (delta, directory) = (self.delta.clone(), self.directory.clone());
-        let next = Self { delta, directory, is_rewritten: self.is_rewritten, ..next };
+        let mut index_trees = self.index_trees.clone();
+        index_trees.retain(|index, _| next.indexes.iter().any(|i| i.name == *index));
+        let (key_numbers, new_keys) = (self.key_numbers.clone(), self.new_keys.clone());
+        let (is_rewritten, bounds_from) = (self.is_rewritten, self.bounds_from);
+        let next =
+            Self { delta, directory, is_rewritten, index_trees, key_numbers, new_keys, bounds_from, ..next };
         next.with_contents(self.rows, self.bytes, self.tail, self.index_pending)
+    }
+
+    /// The table once all rows have entries of all its keys.
+    pub(super) fn with_entries(&self) -> Self {
+        Self { new_keys: BTreeSet::new(), ..self.same() }
+    }
+
+    /// The table, whose pages with row ids below this one have no bounds of its primary key.
+    pub(super) fn with_bounds_from(self, next_id: u64) -> Self {
+        Self { bounds_from: next_id, directory: OnceLock::new(), ..self }
+    }
+
+    /// The number that the `n`-th key of the definition has in entries of the table's tree.
+    pub(super) fn key_number(&self, n: usize) -> usize {
+        self.key_numbers.get(n).map_or(n, |number| usize::from(*number))
+    }
+
+    /// The numbers of all keys of the definition.
+    pub(super) fn key_numbers(&self) -> Vec<u16> {
+        (0..self.def.keys().count()).map(|n| self.key_number(n) as u16).collect()
+    }
+
+    /// Whether the transaction that has this version of the table added the `n`-th key of the definition.
+    pub(super) fn is_new_key(&self, n: usize) -> bool {
+        n < self.def.keys().count() && self.new_keys.contains(&(self.key_number(n) as u16))
     }
 
     pub(super) fn with_contents(
@@ -232,6 +300,29 @@ impl Table {
     /// A copy of the table, without its statistics.
     pub(super) fn same(&self) -> Self {
         self.next(self.indexes.clone(), self.extents.clone())
+    }
+
+    /// The table, where the index of this name has the tree of that name.
+    pub(super) fn with_index_tree(mut self, index: &str, tree: String) -> Self {
+        self.index_trees.insert(index.into(), tree);
+        self
+    }
+
+    /// The tree that an index was given, if its own name does not say it.
+    pub(super) fn given_tree(&self, index: &str) -> Option<&str> {
+        self.index_trees.get(index).map(String::as_str)
+    }
+
+    /// Whether its descriptor says where entries are that its definition does not say.
+    pub(super) fn has_own_names(&self) -> bool {
+        !self.index_trees.is_empty() || !self.key_numbers.is_empty() || self.bounds_from > 0
+    }
+
+    /// Whether another version of the table has the same definition, indexes and entries.
+    pub(super) fn is_defined_as(&self, other: &Self) -> bool {
+        (&self.def, &self.indexes) == (&other.def, &other.indexes)
+            && (&self.index_trees, &self.key_numbers, self.bounds_from)
+                == (&other.index_trees, &other.key_numbers, other.bounds_from)
     }
 
     /// What all versions of the table share of its delta; `None` if changes go to pages.
@@ -261,6 +352,9 @@ impl Table {
             index_pending: self.index_pending,
             next_row_id: self.delta.as_ref().map(|d| d.next_id()),
             is_rewritten: self.is_rewritten,
+            index_trees: self.index_trees.clone(),
+            key_numbers: self.key_numbers.clone(),
+            bounds_from: self.bounds_from,
         }
     }
 

@@ -40,6 +40,12 @@ impl State {
         twice
     }
 
+    /// The keys of parents that children reference, and that are not there.
+    fn orphans(&self) -> BTreeSet<i64> {
+        let parents: BTreeSet<i64> = self.0[PARENT].values().filter_map(|r| int(&r[0])).collect();
+        self.0[CHILD].values().filter_map(|r| int(&r[1])).filter(|p| !parents.contains(p)).collect()
+    }
+
     /// Whether keys are distinct, and each child has its parent.
     pub(super) fn is_sound(&self) -> bool {
         let distinct = |t: usize, c: usize| {
@@ -70,6 +76,8 @@ pub(super) struct Open {
     pub(super) savepoint: Option<Saved>,
     /// Whether the end of a statement passed a key that the transaction sees twice, because others have freed it.
     pub(super) is_excused: bool,
+    /// Parents that the ends of statements missed, because of what others have done.
+    pub(super) excused: BTreeSet<i64>,
 }
 
 /// What a transaction goes back to.
@@ -159,7 +167,7 @@ impl Open {
         }
     }
 
-    /// Ends a statement. If a key is there twice, the transaction goes back to where the statement began. Answers whether it did.
+    /// Ends a statement. If a key is there twice, or a child has no parent, the transaction goes back to where the statement began. Answers whether it did.
     pub(super) fn end_statement(&mut self, before: &Saved, committed: &State, deferred: bool) -> bool {
         let twice = self.seen.twice(deferred);
         let freed = |&(t, c, v): &(usize, usize, i64)| {
@@ -167,9 +175,20 @@ impl Open {
             has(&self.at_begin) && !has(committed)
         };
         let is_freed = twice.iter().any(freed);
+        let orphans = self.seen.orphans();
+        // Others have made the parent, or taken the children away.
+        let is_theirs = |p: &i64| {
+            let has = |s: &State, t: usize, c: usize| s.0[t].values().any(|r| int(&r[c]) == Some(*p));
+            has(committed, PARENT, 0) && !has(&self.at_begin, PARENT, 0)
+                || has(&self.at_begin, CHILD, 1) && !has(committed, CHILD, 1)
+        };
+        let (theirs, mine): (BTreeSet<i64>, BTreeSet<i64>) = orphans.iter().partition(|p| is_theirs(p));
         let ended = self.txn.end_statement();
         match &ended {
             Ok(()) => {
+                let missed: Vec<&i64> = mine.difference(&self.excused).collect();
+                assert!(missed.is_empty(), "a statement ends with children without parents: {missed:?}");
+                self.excused.extend(theirs);
                 assert!(
                     twice.is_empty() || is_freed || self.is_excused,
                     "a statement ends with a key twice: {twice:?}"
@@ -178,6 +197,13 @@ impl Open {
             }
             Err(EngineError::DuplicateKey { .. } | EngineError::Unique { .. }) => {
                 assert!(!twice.is_empty(), "a statement ended with {ended:?}, and no key is there twice");
+                self.go_back(before);
+            }
+            Err(EngineError::ForeignKey { .. }) => {
+                assert!(
+                    !orphans.is_empty(),
+                    "a statement ended with {ended:?}, and every child has its parent"
+                );
                 self.go_back(before);
             }
             Err(e) => panic!("a statement ended with {e}"),

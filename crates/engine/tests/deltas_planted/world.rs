@@ -7,7 +7,7 @@ use lode_base::CommitNo;
 use lode_base::random::Random;
 use lode_engine::{
     Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, IndexDef, IndexKind, KeyIndex,
-    Layout, OnDelete, Rule, Snapshot, TableDef,
+    Layout, OnDelete, OnUpdate, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, Value};
 
@@ -26,7 +26,7 @@ pub(super) struct Met {
     pub(super) within: u32,
     pub(super) failed: u32,
     pub(super) rewritten: u32,
-    /// Statements that ended with a key twice.
+    /// Statements that ended with a key twice, or without a parent.
     pub(super) twice: u32,
     /// Openings after a merge of which a batch failed, within which others committed.
     pub(super) cut: u32,
@@ -86,6 +86,7 @@ fn defined(t: usize, kind: Kind) -> TableDef {
             parent: NAMES[PARENT].into(),
             parent_columns: vec![0],
             on_delete: OnDelete::NoAction,
+            on_update: OnUpdate::NoAction,
         },
     };
     let columns: Vec<(&str, DataType)> = ["k", "r", "d", "s"].into_iter().zip(TYPES).collect();
@@ -189,6 +190,7 @@ impl World {
             rewritten: [false; 2],
             savepoint: None,
             is_excused: false,
+            excused: BTreeSet::new(),
         }
     }
 

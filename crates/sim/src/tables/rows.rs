@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use lode_command::Answer;
 use lode_engine::{
-    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, OnDelete, RowAddress, Rule,
-    Snapshot, Table, TableDef, TableOptions,
+    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, OnDelete, OnUpdate,
+    RowAddress, Rule, Snapshot, Table, TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -216,6 +216,7 @@ pub(super) fn definition(table: usize) -> TableDef {
             parent: NAMES[PARENT].into(),
             parent_columns: vec![0],
             on_delete: OnDelete::NoAction,
+            on_update: OnUpdate::NoAction,
         }),
         _ => None,
     };

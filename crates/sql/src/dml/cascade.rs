@@ -1,4 +1,5 @@
-//! `ON DELETE CASCADE` and `ON DELETE SET NULL`: changes rows that reference rows which a statement deleted.
+//! `ON DELETE CASCADE` and `ON DELETE SET NULL`: changes rows that reference rows which a statement deleted. `ON UPDATE`:
+//! `cascade_update.rs`.
 //!
 //! ```text
 //!   rows gone, by what others may reference ─► for each foreign key on them that acts:
@@ -72,8 +73,8 @@ impl DeletedRows {
 fn acting(snapshot: &Snapshot, parent: &str) -> Vec<ForeignKeyAction> {
     let of = |t: &Arc<Table>| {
         let acts = |rule: &Rule| match rule {
-            Rule::ForeignKey { columns, parent: of, parent_columns, on_delete }
-                if of == parent && *on_delete != OnDelete::NoAction =>
+            Rule::ForeignKey { columns, parent: of, parent_columns, on_delete, .. }
+                if of == parent && on_delete.acts() =>
             {
                 let (columns, parent_columns) = (columns.clone(), parent_columns.clone());
                 Some(ForeignKeyAction {
@@ -166,7 +167,7 @@ async fn act(
         });
         return Ok((work.await?, Some(gone)));
     }
-    let columns: Vec<u16> = of.columns.iter().copied().chain(checks.generated_by(&of.columns)).collect();
+    let columns: Vec<u16> = checks.with_generated(&of.columns);
     let nulled = of.columns.clone();
     let work = blocking(move || {
         let null = |c: &u16| {

@@ -60,8 +60,13 @@ impl Checks {
     /// When an expression cannot be planned, looks beyond the row, or is not a condition.
     pub(crate) fn of(session: &SessionState, table: &TableDef) -> Result<Self, SqlError> {
         // All columns are nullable here: NOT NULL has an error of its own.
-        let field = |c: &ColumnDef| Field::new(&c.name, arrow_type(c.ty.data_type), true);
-        let schema = Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()));
+        let field = |(i, c): (usize, &ColumnDef)| {
+            // The name of a dropped column is free.
+            let name = if c.is_dropped { format!("__lode_dropped_{i}") } else { c.name.clone() };
+            Field::new(name, arrow_type(c.ty.data_type), true)
+        };
+        let fields = table.columns.iter().enumerate().map(field);
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let df = DFSchema::try_from(schema.as_ref().clone())?;
         let mut checks = Vec::new();
         for c in &table.constraints {
@@ -115,10 +120,23 @@ impl Checks {
         Ok(Self { table: table.name.clone(), schema, checks, generated, def })
     }
 
+    /// The CHECKs that look at one of these columns.
+    pub(crate) fn looking_at(&self, columns: &[u16]) -> Vec<String> {
+        let looks = |c: &&Check| c.columns.iter().any(|n| columns.contains(n));
+        self.checks.iter().filter(looks).map(|c| c.name.clone()).collect()
+    }
+
     /// The generated columns whose values an UPDATE of `assigned` changes.
     pub(crate) fn generated_by(&self, assigned: &[u16]) -> Vec<u16> {
-        let concerned = |g: &&Generated| g.columns.iter().any(|c| assigned.contains(c));
+        let concerned =
+            |g: &&Generated| assigned.contains(&g.column) || g.columns.iter().any(|c| assigned.contains(c));
         self.generated.iter().filter(concerned).map(|g| g.column).collect()
+    }
+
+    /// These columns, and the generated ones that change with them.
+    pub(crate) fn with_generated(&self, assigned: &[u16]) -> Vec<u16> {
+        let more = self.generated_by(assigned).into_iter().filter(|c| !assigned.contains(c));
+        assigned.iter().copied().chain(more).collect()
     }
 
     /// Computes the generated columns of rows, as far as the columns are known that they look at, and checks the rows.

@@ -183,9 +183,9 @@ impl Conflict {
         let fields: Vec<Field> = nullable.collect();
         let place = || Field::new(PLACE, DataType::UInt64, false);
         // The rows of the table, as they are.
-        let all: Vec<u16> = (0..def.columns.len() as u16).collect();
-        let mut builders: Vec<ColumnBuilder> =
-            def.columns.iter().map(|c| ColumnBuilder::new(c.ty.data_type)).collect();
+        let all: Vec<u16> = def.live_columns().collect();
+        let of_column = |c: &u16| ColumnBuilder::new(def.columns[usize::from(*c)].ty.data_type);
+        let mut builders: Vec<ColumnBuilder> = all.iter().map(of_column).collect();
         for (address, _) in &resolved.conflicting {
             let values = snapshot.row_values(table, *address, &all)?;
             for (builder, value) in builders.iter_mut().zip(&values) {
@@ -225,7 +225,7 @@ impl Conflict {
         let cast = given.map(|(&c, array)| Ok((c, load::cast_to(def, c, array)?)));
         let mut columns = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
         checks.complete(&mut columns, batch.num_rows())?;
-        let set = assigned.iter().copied().chain(checks.generated_by(&assigned)).collect();
+        let set = checks.with_generated(&assigned);
         let places = batch.column(batch.num_columns() - 1);
         let places = places.as_any().downcast_ref::<UInt64Array>().expect("places are numbers");
         Ok(Some(Updated { rows, set, columns, places: places.values().to_vec() }))
@@ -261,8 +261,8 @@ impl Conflict {
         let as_update: Update = rewrite::update_of(
             rewrite::named(name(table.name()), Some(of(&alias)))?,
             assignments,
-            rewrite::named(name(PROPOSED), Some(of(&excluded)))?,
-            selection,
+            Some(rewrite::named(name(PROPOSED), Some(of(&excluded)))?),
+            Some(selection),
         );
         let found = rewrite::update(&*super::assigned(&as_update, table)?)?;
         let columns = column_numbers(table, &found.assigned)?;

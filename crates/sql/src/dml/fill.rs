@@ -11,15 +11,17 @@
 
 use std::borrow::Cow;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, Expr, Ident, Insert, ObjectName, Parens, Query, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement as Sql, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, Update, Value, Values, WildcardAdditionalOptions,
+    TableWithJoins, Update, Value as SqlValue, Values, WildcardAdditionalOptions,
 };
 use lode_engine::{ColumnDef, Fill, Table, TableDef};
+use lode_page::Value;
 
 use super::{cast_assigned, plan_query, rewrite, run_to_end};
 use crate::SqlError;
@@ -30,7 +32,7 @@ use crate::statement::{Overriding, column_count, fold, overriding, parse_express
 /// What a column is filled with if nothing is given.
 fn filling(column: &ColumnDef) -> Result<Expr, SqlError> {
     match &column.fill {
-        Fill::Null | Fill::Generated(_) => Ok(Expr::value(Value::Null)),
+        Fill::Null | Fill::Generated(_) => Ok(Expr::value(SqlValue::Null)),
         Fill::Default(text) => prepared(parse_expression(text)?),
         Fill::Sequence(id) | Fill::Identity { sequence: id, .. } => Ok(call_next(*id)),
     }
@@ -70,9 +72,8 @@ fn given(insert: &Insert, table: &Table) -> Option<Vec<usize>> {
         given.push(column);
     }
     if insert.columns.is_empty() {
-        let all = table.def().columns.len();
-        let count = insert.source.as_deref().and_then(column_count).unwrap_or(all);
-        given.extend(0..count.min(all));
+        let count = insert.source.as_deref().and_then(column_count).unwrap_or(usize::MAX);
+        given.extend(table.def().live_columns().map(usize::from).take(count));
     }
     Some(given)
 }
@@ -110,7 +111,8 @@ fn with_fillings<'a>(insert: &'a Insert, table: &Table) -> Result<Cow<'a, Insert
     let def = table.def();
     let Some(given) = given(insert, table) else { return Ok(Cow::Borrowed(insert)) };
     let overriding = overriding(insert);
-    let mut missing: Vec<usize> = (0..def.columns.len()).filter(|c| !given.contains(c)).collect();
+    let live: Vec<usize> = def.live_columns().map(usize::from).collect();
+    let mut missing: Vec<usize> = live.iter().copied().filter(|c| !given.contains(c)).collect();
     let names = |columns: &[usize]| -> Vec<ObjectName> {
         let name = |&c: &usize| ObjectName::from(vec![Ident::with_quote('"', &def.columns[c].name)]);
         columns.iter().map(name).collect()
@@ -120,15 +122,14 @@ fn with_fillings<'a>(insert: &'a Insert, table: &Table) -> Result<Cow<'a, Insert
         if !is_default_values {
             return Ok(Cow::Borrowed(insert));
         }
-        let all: Vec<usize> = (0..def.columns.len()).collect();
-        let row = def.columns.iter().map(filling).collect::<Result<Vec<_>, _>>()?;
+        let row = live.iter().map(|&c| filling(&def.columns[c])).collect::<Result<Vec<_>, _>>()?;
         let mut filled = insert.clone();
-        filled.columns = names(&all);
+        filled.columns = names(&live);
         filled.source = Some(values_query(vec![row]));
         return Ok(Cow::Owned(filled));
     };
     missing.retain(|&c| !matches!(def.columns[c].fill, Fill::Null | Fill::Generated(_)));
-    let is_short_list = insert.columns.is_empty() && given.len() < def.columns.len();
+    let is_short_list = insert.columns.is_empty() && given.len() < live.len();
     let SetExpr::Values(values) = source.body.as_ref() else {
         let mut replaced = Vec::new();
         for &c in &given {
@@ -269,7 +270,7 @@ pub(crate) fn assigned<'a>(update: &'a Update, table: &Table) -> Result<Cow<'a, 
     Ok(filled)
 }
 
-/// Checks the expression of a DEFAULT for a column.
+/// Checks the expression of a DEFAULT for a column. Answers its value now, unless each row gets another.
 ///
 /// # Errors
 /// What PostgreSQL says to expressions that need a row, and to values of another type.
@@ -278,24 +279,31 @@ pub(crate) async fn check_default(
     table: &TableDef,
     column: u16,
     text: &str,
-) -> Result<(), SqlError> {
+) -> Result<Option<Value>, SqlError> {
     let expression = prepared(parse_expression(text)?)?;
     refuse_rows(&expression)?;
     let mut query = rewrite::empty_select();
     let SetExpr::Select(select) = query.body.as_mut() else { unreachable!("SELECT 1 is a SELECT") };
-    let zero = Expr::value(Value::Number("0".into(), false));
+    let zero = Expr::value(SqlValue::Number("0".into(), false));
     select.projection = vec![
         rewrite::aliased(zero, "__lode_row".into()),
         rewrite::aliased(expression, "__lode_default".into()),
     ];
     let plan: LogicalPlan = cast_assigned(plan_query(session, query).await?, table, &[column])?;
-    let calls = plan.display_indent().to_string();
-    if !calls.contains(crate::sequences::NEXT_BY_ID) && !calls.contains("nextval(") {
-        // A constant that its column cannot hold is an error of the definition.
-        let batch = run_to_end(session, &plan).await?;
-        super::load::cast_to(table, column, batch.column(1))?;
+    let mut differs_by_row = false;
+    plan.apply(|node| {
+        node.apply_expressions(|e| {
+            differs_by_row |= e.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    if differs_by_row {
+        return Ok(None);
     }
-    Ok(())
+    // A constant that its column cannot hold is an error of the definition.
+    let batch = run_to_end(session, &plan).await?;
+    let value = super::load::cast_to(table, column, batch.column(1))?;
+    Ok(Some(super::column_of(table, column, &value)?.value(0)))
 }
 
 /// Refuses what a DEFAULT cannot look at.

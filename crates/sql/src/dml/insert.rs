@@ -145,7 +145,7 @@ pub(crate) fn check_insert(snapshot: &Snapshot, statement: &Insert) -> Result<()
 /// The source has as many columns as the INSERT names, or the table has.
 fn check_count(statement: &Insert, table: &TableDef) -> Result<(), SqlError> {
     let (targets, named) = match statement.columns.len() {
-        0 => (table.columns.len(), false),
+        0 => (table.live_columns().count(), false),
         named => (named, true),
     };
     let message = match statement.source.as_deref().and_then(column_count) {
@@ -232,7 +232,8 @@ fn with_nullable_values(input: LogicalPlan) -> Result<LogicalPlan, SqlError> {
 }
 
 fn check(table: &TableDef, i: usize, from: &datafusion::arrow::datatypes::DataType) -> Result<(), SqlError> {
-    let column = &table.columns[i];
+    let column = table.live_columns().nth(i).expect("the plan has the table's columns");
+    let column = &table.columns[usize::from(column)];
     check_assignable(
         from,
         &crate::arrow_convert::arrow_type(column.ty.data_type),

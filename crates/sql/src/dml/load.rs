@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use futures::{Stream, StreamExt};
@@ -147,16 +147,20 @@ pub(crate) fn completed(
     table: &TableDef,
     checks: &Checks,
 ) -> Result<BTreeMap<u16, ArrayRef>, SqlError> {
-    let names = || table.columns.iter().map(|c| c.name.as_str());
-    if batch.num_columns() != table.columns.len() {
-        let (expected, got) = (table.columns.len(), batch.num_columns());
+    let live: Vec<u16> = table.live_columns().collect();
+    let names = || live.iter().map(|&c| table.columns[usize::from(c)].name.as_str());
+    if batch.num_columns() != live.len() {
+        let (expected, got) = (live.len(), batch.num_columns());
         let message = format!("table \"{}\" has {expected} columns, the data {got}", table.name);
         return Err(SqlError::failed(state::SYNTAX_ERROR, message));
     }
     let by_name: Option<Vec<&ArrayRef>> = names().map(|name| batch.column_by_name(name)).collect();
     let arrays = by_name.unwrap_or_else(|| batch.columns().iter().collect());
-    let cast = arrays.into_iter().zip(0u16..).map(|(array, i)| Ok((i, cast_to(table, i, array)?)));
+    let cast = arrays.into_iter().zip(&live).map(|(array, &i)| Ok((i, cast_to(table, i, array)?)));
     let mut arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+    for (i, c) in (0u16..).zip(&table.columns).filter(|(_, c)| c.is_dropped) {
+        arrays.insert(i, new_null_array(&arrow_type(c.ty.data_type), batch.num_rows()));
+    }
     checks.complete(&mut arrays, batch.num_rows())?;
     Ok(arrays)
 }

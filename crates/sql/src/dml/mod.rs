@@ -10,6 +10,7 @@
 //! dropped without effect, and an open transaction counts as failed.
 
 mod cascade;
+mod cascade_update;
 mod checks;
 mod conflict;
 mod fill;
@@ -29,10 +30,11 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Delete, Query, SelectItem, Statement as Sql, Truncate, Update, With};
+use datafusion::sql::sqlparser::ast::{Assignment, Delete, Query, SelectItem, Statement as Sql, Truncate, Update, With};
 use lode_engine::{EngineError, RowAddress, Snapshot, Table, TableDef};
 
 pub(crate) use cascade::is_referenced;
+pub(crate) use cascade_update::referenced_on_update;
 pub(crate) use checks::Checks;
 pub(crate) use fill::{assigned, check_default, filled};
 pub(crate) use insert::{check_insert, insert};
@@ -104,7 +106,7 @@ async fn delete_found(
     let mut returning = Returning::of(returning, &table, Some(&found.alias()));
     let referenced = match &returning {
         // RETURNING sees all columns.
-        Some(_) => (0..table.def().columns.len() as u16).collect(),
+        Some(_) => table.def().live_columns().collect(),
         None => cascade::referenced(&snapshot, &table),
     };
     found.also_select(referenced.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
@@ -187,26 +189,73 @@ pub(crate) async fn update(
     statement: &Update,
     with: Option<With>,
 ) -> Result<StatementResult, SqlError> {
-    let name = rewrite::updated_table(statement)?;
-    let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
+    let change = Change::begin(session, &rewrite::updated_table(statement)?).await?;
+    let snapshot = change.snapshot.clone();
+    let (work, returning, rows) = update_in(session, change, statement, with).await?;
+    end(session, &snapshot, work, returning, StatementResult::Count { verb: "UPDATE", rows }).await
+}
+
+/// Sets a column of all rows of a table.
+pub(crate) async fn update_all(
+    session: &Session,
+    work: StatementTxn,
+    table: &str,
+    set: Assignment,
+) -> Result<StatementTxn, SqlError> {
+    let (work, snapshot) = work.snapshot().await?;
+    let table = find_table(&snapshot, table)?;
+    let statement = rewrite::update_of_all(table.name(), set)?;
+    Ok(update_in(session, Change { work, snapshot, table }, &statement, None).await?.0)
+}
+
+/// An UPDATE within `change`. Answers the rows for RETURNING, and how many rows were changed.
+async fn update_in(
+    session: &Session,
+    change: Change,
+    statement: &Update,
+    with: Option<With>,
+) -> Result<(StatementTxn, Option<Returning>, u64), SqlError> {
+    let Change { mut work, snapshot, table } = change;
     let mut found = rewrite::update(&*fill::assigned(statement, &table)?)?;
     found.query.with = with;
     let columns = column_numbers(&table, &found.assigned)?;
+    let referenced = referenced_on_update(&snapshot, &table, &columns);
     let state = session.state_at(snapshot.clone(), Some(table.clone()));
     let checks = Checks::of(&state, table.def())?;
     let returning = Returning::of(&statement.returning, &table, Some(&found.alias()));
-    let others = match &returning {
+    let others: Vec<u16> = match &returning {
         // RETURNING sees all columns.
-        Some(_) => (0..table.def().columns.len() as u16).filter(|c| !columns.contains(c)).collect(),
+        Some(_) => table.def().live_columns().filter(|c| !columns.contains(c)).collect(),
         None => checks.others(&columns),
     };
-    found.also_select(others.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
+    let also = others.iter().chain(&referenced);
+    found.also_select(also.map(|&c| table.def().columns[usize::from(c)].name.as_str()));
     let plan = plan_query(&state, found.query).await?;
     let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
     let plan = cast_assigned(plan, table.def(), &all)?;
+    let set = checks.with_generated(&columns);
+    let mut update =
+        RowUpdate { table: table.clone(), set, all, checks, changed: ChangedRows::default(), returning };
+    if !referenced.is_empty() {
+        let batch = run_to_end(&state, &plan).await?;
+        let old =
+            referenced.into_iter().zip(batch.columns()[1 + update.all.len()..].iter().cloned()).collect();
+        let given = columns.iter().zip(&batch.columns()[1..]);
+        let set = given.map(|(&c, array)| Ok((c, load::cast_to(table.def(), c, array)?)));
+        let set = set.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+        let changed = cascade_update::ChangedKeys::new(&found.table, old, &set);
+        let (mut work, returning, rows) = blocking(move || {
+            let rows = update.apply(&mut work, &batch)?;
+            Ok((work, update.returning, rows))
+        })
+        .await?;
+        if rows > 0 {
+            work = cascade_update::follow(session, work, changed).await?;
+        }
+        return end(session, &snapshot, work, returning, StatementResult::Count { verb: "UPDATE", rows })
+            .await;
+    }
     let mut parts = Parts::start(&state, &plan).await?;
-    let set = columns.iter().copied().chain(checks.generated_by(&columns)).collect();
-    let mut update = RowUpdate { table, set, all, checks, changed: ChangedRows::default(), returning };
     let mut rows = 0;
     while let Some(batch) = parts.next().await? {
         let updated;
@@ -218,7 +267,7 @@ pub(crate) async fn update(
         rows += updated;
     }
     drop(parts);
-    end(session, &snapshot, work, update.returning, StatementResult::Count { verb: "UPDATE", rows }).await
+    Ok((work, update.returning, rows))
 }
 
 /// An UPDATE whose rows come in parts.

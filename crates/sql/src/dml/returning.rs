@@ -35,6 +35,8 @@ pub(super) struct Returning {
     /// The name by which the expressions know the table.
     alias: Ident,
     schema: SchemaRef,
+    /// The columns of the table that are not dropped.
+    columns: Vec<u16>,
     rows: Vec<RecordBatch>,
 }
 
@@ -46,12 +48,13 @@ impl Returning {
         let fields = arrow_schema(table.def());
         let fields = fields.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Some(Self { items, alias, schema, rows: Vec::new() })
+        let columns = table.def().live_columns().collect();
+        Some(Self { items, alias, schema, columns, rows: Vec::new() })
     }
 
     /// Adds rows, given by all columns of the table.
     pub(super) fn add(&mut self, columns: &BTreeMap<u16, ArrayRef>, rows: usize) -> Result<(), SqlError> {
-        let columns = columns.values().cloned().collect();
+        let columns = self.columns.iter().map(|c| columns[c].clone()).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         self.rows.push(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?);
         Ok(())
@@ -59,7 +62,7 @@ impl Returning {
 
     /// Adds rows that a query has found: their identities, then all columns of the table.
     pub(super) fn add_found(&mut self, found: &RecordBatch) -> Result<(), SqlError> {
-        let columns = (0u16..).zip(found.columns()[1..].iter().cloned()).collect();
+        let columns = self.columns.iter().copied().zip(found.columns()[1..].iter().cloned()).collect();
         self.add(&columns, found.num_rows())
     }
 

@@ -196,8 +196,8 @@ fn tuple(names: &[ObjectName], value: &Expr) -> Result<Vec<(ObjectName, Expr)>, 
 pub(super) fn update_of(
     target: TableFactor,
     assignments: Vec<Assignment>,
-    other: TableFactor,
-    selection: Expr,
+    other: Option<TableFactor>,
+    selection: Option<Expr>,
 ) -> Update {
     let of = |relation| TableWithJoins { relation, joins: Vec::new() };
     Update {
@@ -205,14 +205,20 @@ pub(super) fn update_of(
         optimizer_hints: Vec::new(),
         table: of(target),
         assignments,
-        from: Some(UpdateTableFromKind::AfterSet(vec![of(other)])),
-        selection: Some(selection),
+        from: other.map(|other| UpdateTableFromKind::AfterSet(vec![of(other)])),
+        selection,
         returning: None,
         output: None,
         or: None,
         order_by: Vec::new(),
         limit: None,
     }
+}
+
+/// `UPDATE table SET ...`.
+pub(super) fn update_of_all(table: &str, set: Assignment) -> Result<Update, SqlError> {
+    let name = ObjectName::from(vec![Ident::with_quote('"', table)]);
+    Ok(update_of(named(name, None)?, vec![set], None, None))
 }
 
 /// All rows of a table.

@@ -39,7 +39,7 @@ impl ValuesQuery {
             }
         }
         if insert.columns.is_empty() {
-            given.extend(0..all);
+            given.extend(table.def().live_columns().map(usize::from));
         }
         let mut cells = Vec::with_capacity(values.rows.len() * all);
         for row in &values.rows {

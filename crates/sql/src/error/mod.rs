@@ -249,11 +249,15 @@ fn engine_sqlstate(e: &EngineError) -> &'static str {
         EngineError::SequenceEnd { .. } => state::SEQUENCE_LIMIT_EXCEEDED,
         EngineError::DuplicateKey { .. } | EngineError::Unique { .. } => state::UNIQUE_VIOLATION,
         EngineError::ForeignKey { .. } => state::FOREIGN_KEY_VIOLATION,
-        EngineError::Referenced { .. } => state::DEPENDENT_OBJECTS_STILL_EXIST,
         EngineError::NotNull { .. } | EngineError::ContainsNulls { .. } => state::NOT_NULL_VIOLATION,
+        EngineError::Referenced { .. } | EngineError::ReferencedKey { .. } => {
+            state::DEPENDENT_OBJECTS_STILL_EXIST
+        }
         EngineError::NoSuchTable(_) => state::UNDEFINED_TABLE,
         EngineError::TableExists(_) | EngineError::IndexExists(_) => state::DUPLICATE_TABLE,
-        EngineError::NoSuchIndex(_) | EngineError::NoSuchTree(_) => state::UNDEFINED_OBJECT,
+        EngineError::NoSuchIndex(_) | EngineError::NoSuchTree(_) | EngineError::NoSuchConstraint { .. } => {
+            state::UNDEFINED_OBJECT
+        }
         EngineError::TreeExists(_) => state::DUPLICATE_OBJECT,
         EngineError::DuplicateColumn { .. } => state::DUPLICATE_COLUMN,
         EngineError::Invalid { .. } => state::INVALID_TABLE_DEFINITION,

@@ -106,10 +106,11 @@ fn pushed(
     offload: Offload,
     filters: &[Expr],
 ) -> Result<(Option<program::Expr>, String)> {
+    let stored: Vec<u16> = table.def().live_columns().collect();
     let mut terms = Vec::new();
     let mut texts = Vec::new();
     for f in filters {
-        match translate_filter(table.schema(), schema, f) {
+        match translate_filter(table.schema(), &stored, schema, f) {
             Some(e) => {
                 terms.push(e);
                 texts.push(f.human_display().to_string());

@@ -56,7 +56,6 @@ use lode_page::DataType;
 use super::access::{ChosenRange, ROWS_MAX};
 use super::parameters::{parameter_column, parameter_name};
 use crate::arrow_convert::arrow_type;
-use crate::types::arrow_schema;
 
 /// A scan of a plan, and what its rows must pass before anything else is done with them.
 pub(super) struct Source<'a> {
@@ -421,8 +420,10 @@ fn over_parameters(e: Expr, leaf: usize) -> Result<Expr> {
 
 /// What the plan sees of a source: columns of its rows, then the parameters.
 pub(super) fn seen(table: &Table, inputs: &[u16], types: &[DataType], leaf: usize) -> SchemaRef {
-    let arrow = arrow_schema(table.def());
-    let of_rows = inputs.iter().map(|&c| arrow.field(usize::from(c)).clone().with_nullable(true));
+    let of_rows = inputs.iter().map(|&c| {
+        let c = &table.def().columns[usize::from(c)];
+        Field::new(&c.name, arrow_type(c.ty.data_type), true)
+    });
     let parameters =
         types.iter().enumerate().map(|(i, &t)| Field::new(parameter_name(i, leaf), arrow_type(t), true));
     Arc::new(Schema::new(of_rows.chain(parameters).collect::<Vec<_>>()))

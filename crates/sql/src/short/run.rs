@@ -331,6 +331,9 @@ impl ShortPlan {
                 insert(txn, &table, &values, rows, checks)
             }
             Action::Update { set, others, checks } => {
+                if !dml::referenced_on_update(&snapshot, &table, set).is_empty() {
+                    return Ok(Outcome::General);
+                }
                 if self.has_constants() && self.evaluate(None, parameters).is_none() {
                     return Ok(Outcome::General);
                 }
@@ -421,8 +424,7 @@ fn update(
     checks: &Checks,
 ) -> Result<Outcome<u64>, SqlError> {
     checks.complete(&mut arrays, rows.len())?;
-    let generated = checks.generated_by(set);
-    let set: Vec<u16> = set.iter().copied().chain(generated).collect();
+    let set = checks.with_generated(set);
     let new = set.iter().map(|&c| dml::column_of(table.def(), c, &arrays[&c]));
     let new = new.collect::<Result<Vec<_>, SqlError>>()?;
     Ok(Outcome::Done(txn.update(table.name(), rows, &set, new)?))

@@ -250,15 +250,21 @@ impl Span {
 }
 
 impl Directory {
-    /// The directory that a tree has at a snapshot.
-    pub(in crate::tables) fn read(snapshot: &Snapshot, tree: &Tree) -> Result<Self, EngineError> {
+    /// The directory that a tree has at a snapshot. Bounds of pages whose first row id is below `bounds_from` do not count.
+    pub(in crate::tables) fn read(
+        snapshot: &Snapshot,
+        tree: &Tree,
+        bounds_from: RowId,
+    ) -> Result<Self, EngineError> {
         let (low, high) = page_range();
         let mut cursor = snapshot.range(tree, Bound::Included(&low), Bound::Excluded(&high))?;
         let mut spans = BTreeMap::new();
         while let Some((key, value)) = cursor.next()? {
             let bad = |what: String| EngineError::invalid(tree.name(), format!("its directory: {what}"));
             let first = id_of_key(key).ok_or_else(|| bad("a key without a row id".into()))?;
-            spans.insert(first, Span::decode(&value).map_err(|e| bad(e.to_string()))?);
+            let mut span = Span::decode(&value).map_err(|e| bad(e.to_string()))?;
+            span.keys = span.keys.filter(|_| first >= bounds_from);
+            spans.insert(first, span);
         }
         Ok(Self::of(spans))
     }

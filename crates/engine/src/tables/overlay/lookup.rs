@@ -10,10 +10,13 @@
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 
+use lode_command::Answer;
 use lode_page::{Column, Schema, Value};
 use lode_program::{CompareOp, Expr, Meter, Passed, Program};
 
+use super::id_at;
 use crate::EngineError;
 use crate::storage::columns::columns;
 use crate::tables::definition::IndexDef;
@@ -53,6 +56,9 @@ impl Snapshot {
     ) -> Result<Vec<RowId>, EngineError> {
         let Some(tree) = self.rows_tree(t) else { return Ok(Vec::new()) };
         let Some(bytes) = t.key_bytes(key, values) else { return Ok(Vec::new()) };
+        if !self.has_entries(t, n) {
+            return self.rows_by_base_scan(t, key, values);
+        }
         let mut found = Vec::new();
         match t.unique_index(n) {
             Some(unique) => {
@@ -60,7 +66,7 @@ impl Snapshot {
                     self.entries(&tree, bytes.clone(), &mut found)?;
                 }
             }
-            None => self.entries(&tree, key_prefix(n, &bytes), &mut found)?,
+            None => self.entries(&tree, key_prefix(t.key_number(n), &bytes), &mut found)?,
         }
         if t.finds_keys_by_page() && t.unique_index(n).is_none() {
             self.rows_by_page_index(t, key, values, &mut found)?;
@@ -75,6 +81,45 @@ impl Snapshot {
                 rows.push(id);
             }
         }
+        Ok(rows)
+    }
+
+    /// Whether the rows before the reading transaction's changes have entries in the `n`-th key of a table. Those of a key that the
+    /// transaction itself added have none.
+    pub(in crate::tables) fn has_entries(&self, t: &Table, n: usize) -> bool {
+        match t.unique_index(n) {
+            Some(unique) => self.tree(&t.index_tree(unique)).is_some(),
+            None => !t.is_new_key(n),
+        }
+    }
+
+    /// Rows with these values before the reading transaction's changes, by a scan.
+    fn rows_by_base_scan(&self, t: &Table, key: &[u16], values: &[Value]) -> Result<Vec<RowId>, EngineError> {
+        let base = self.own().map_or(self, |own| own.base());
+        let Some(t) = base.tables().find(|b| b.id() == t.id()) else { return Ok(Vec::new()) };
+        let types = key.iter().map(|&c| t.schema().columns[usize::from(c)].data_type);
+        // Equal floats may differ in their bits.
+        let terms = key.iter().zip(values).zip(types).filter(|(_, data_type)| !data_type.is_float());
+        let terms = terms.map(|((&c, v), data_type)| {
+            Expr::compare(CompareOp::Eq, Expr::Column(c), Expr::Const(v.clone(), data_type))
+        });
+        let filter = Some(Expr::And(terms.collect::<Vec<_>>())).filter(|f| *f != Expr::And(Vec::new()));
+        let program = Program::check(t.schema().clone(), filter, key.to_vec(), true)?;
+        let directory = base.directory(t)?;
+        let mut rows = Vec::new();
+        let mut scan = base.scan(t, t.all_ranges(), Arc::new(program), Answer::Rows, None)?;
+        while let Some(unit) = scan.next()? {
+            for page in &unit.pages {
+                for row in 0..page.rows as usize {
+                    let now: Vec<Value> = page.columns.iter().map(|c| c.value(row)).collect();
+                    let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
+                    if same(&now, values) {
+                        rows.extend(id_at(&directory, page.lpid, slot));
+                    }
+                }
+            }
+        }
+        rows.sort_unstable();
         Ok(rows)
     }
 

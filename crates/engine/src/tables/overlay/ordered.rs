@@ -179,6 +179,7 @@ impl Table {
         }
         // With `key_index = 'page_index'` rows of pages have no entries.
         let keys = self.def().keys().enumerate().filter(|_| !self.finds_keys_by_page());
+        let keys = keys.filter(|(n, _)| !self.is_new_key(*n));
         let keys = keys.map(|(n, (_, columns))| RowOrder {
             columns: columns.into(),
             index: None,
@@ -383,7 +384,7 @@ impl<'a> Merge<'a> {
                 if n == 0 && t.def().primary_key == order.columns {
                     pages.extend(directory.pages_of_range(&range.low, range.end()));
                 }
-                key_prefix(n, &[])
+                key_prefix(t.key_number(n), &[])
             }
             Entries::Tree(_) => Vec::new(),
         };

@@ -25,7 +25,7 @@ impl Snapshot {
             return Ok(known.clone());
         }
         let read = match self.rows_tree(t) {
-            Some(tree) => Directory::read(self, &tree)?,
+            Some(tree) => Directory::read(self, &tree, RowId::new(t.bounds_from))?,
             None => Directory::default(),
         };
         Ok(t.directory.get_or_init(|| Arc::new(read)).clone())

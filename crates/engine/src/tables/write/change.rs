@@ -9,6 +9,7 @@ use super::cutter::{Cutter, Shape};
 use super::held_rows::HeldRows;
 use super::key_check::{Checked, EachKey, NewKeys, visit_rows};
 use super::key_order::KeyOrder;
+use super::references::Touched;
 use super::stream::{Io, Stream};
 use super::unchecked::Unchecked;
 use crate::EngineError;
@@ -41,6 +42,8 @@ pub(super) struct TableChange {
     pub(super) rows_bytes: usize,
     /// What put keys in that no end of a statement has checked yet.
     pub(super) unchecked: Unchecked,
+    /// The same for foreign keys.
+    pub(super) touched: Touched,
     /// At the commit: whether the rows are so many that pages are made of them.
     pub(super) folds: bool,
     /// At the commit: how the loaded primary keys are sorted, if their order proved them distinct.
@@ -87,6 +90,16 @@ impl TableChange {
     /// Whether pages are part of it, or rows that are held for pages.
     pub(super) fn changes_pages(&self) -> bool {
         !self.edits.is_empty() || self.held.rows() > 0 || !self.stream.extents.is_empty()
+    }
+
+    /// The table has other keys than it had when the rows came. `primary`: also another primary key.
+    pub(super) fn forget_keys(&mut self, primary: bool) {
+        if !self.unchecked.is_empty() {
+            self.unchecked.note_many();
+        }
+        if let Some(load) = self.load.as_mut().filter(|_| primary) {
+            load.order = None;
+        }
     }
 
     /// The table with these changes, as the transaction sees it.
@@ -199,7 +212,7 @@ impl TableChange {
         t: &Table,
         which: Checked,
     ) -> Result<(), EngineError> {
-        for (n, (constraint, key)) in t.keys().enumerate().filter(|(n, _)| which.has(t, *n)) {
+        for (n, (constraint, key)) in t.keys().enumerate().filter(|(n, _)| which.has(t, base, *n)) {
             let mut held: Vec<Vec<Column>> = Vec::new();
             if let Some(part) = self.rows_now(t, key)? {
                 held.push(part);
@@ -230,6 +243,7 @@ impl TableChange {
                 loaded: self.stream.lpids().collect(),
                 loaded_rows: self.stream.rows,
                 order,
+                whole: which == Checked::Added,
             };
             new_keys.check()?;
         }

@@ -61,6 +61,10 @@ impl WriteTxn {
         self.sequences.prepare(&self.catalog.objects, self.catalog.sequence_page)?;
         self.check_rows_unchanged(&was, &changes)?;
         self.check_altered_unchanged(&was, &altered)?;
+        self.fill_trees()?;
+        self.check_added_keys(&was, &changes)?;
+        self.check_added_references(&was, &changes)?;
+        let is_same = (was.csn(), was.commit()) == (self.snapshot.csn(), self.snapshot.commit());
         drop(was);
         let reading = self.with_definitions();
         for (&id, change) in &mut changes {
@@ -72,7 +76,9 @@ impl WriteTxn {
             }
             change.check_keys(&mut io, &reading, self.limits.key_check_bytes, base.as_deref(), &t)?;
         }
-        ForeignKeys { snapshot: &reading, catalog: &self.catalog, changes: &changes }.check()?;
+        let deferred_only = is_same && self.has_ended(&changes);
+        let (snapshot, catalog) = (&reading, &self.catalog);
+        ForeignKeys { snapshot, catalog, changes: &changes, deferred_only }.check()?;
         self.choose_folds(&mut changes);
         let mut of_rows = IndexChanges::default();
         let mut rows = self.row_writes(&reading, &changes, &mut of_rows)?;

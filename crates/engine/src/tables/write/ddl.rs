@@ -12,6 +12,8 @@ use crate::EngineError;
 use crate::storage::catalog::root_lpid;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind, Rule, TableDef};
+use crate::tables::delta::Unmerged;
+use crate::tables::index::numbered_tree;
 use crate::tables::table::Table;
 use crate::trees::Tree;
 
@@ -57,8 +59,12 @@ impl WriteTxn {
         Ok(true)
     }
 
-    /// Creates an index: adds columns to the page index of a table, of which the commit makes the missing entries, or makes a B+-tree
-    /// of the rows that are there. Answers whether it did.
+    /// Creates an index: adds columns to the page index of a table, or defines a B+-tree. The commit makes the entries of the rows that are
+    /// there. A transaction that has the right to write, and has changed nothing, makes a B+-tree at once. Answers whether it did.
+    ///
+    /// # Errors
+    /// [`EngineError::IndexExists`]; [`EngineError::Unique`] if rows, also of the transaction itself, have equal values in a unique
+    /// index; or when the drive fails.
     pub fn create_index(&mut self, def: IndexDef, if_not_exists: bool) -> Result<bool, EngineError> {
         let table = self.catalog.table(&def.table)?.clone();
         let exists = self.catalog.tables.values().any(|t| t.indexes().iter().any(|i| i.name == def.name));
@@ -67,7 +73,10 @@ impl WriteTxn {
         }
         check_index(&table, &def)?;
         if def.kind != IndexKind::Page {
-            self.create_btree(&table, def)?;
+            match self.is_unchanged() && self.permit.is_some() {
+                true => self.create_btree(&table, def)?,
+                false => self.define_btree(&table, def)?,
+            }
             return Ok(true);
         }
         let indexes = table.indexes().iter().cloned().chain([def]).collect();
@@ -97,15 +106,54 @@ impl WriteTxn {
         Ok(())
     }
 
-    /// Makes a B+-tree index of the rows that are there. The transaction does nothing else, and has the right to write.
-    fn create_btree(&mut self, table: &Table, def: IndexDef) -> Result<(), EngineError> {
-        if !self.is_unchanged() || self.permit.is_none() {
-            let what = "a B+-tree index is made by a transaction of its own";
-            return Err(EngineError::invalid(table.name(), what));
+    /// Defines a B+-tree index. Until the commit, which makes its tree, nothing is found by it.
+    fn define_btree(&mut self, table: &Table, def: IndexDef) -> Result<(), EngineError> {
+        if def.kind.is_unique() {
+            self.check_distinct(table.name(), Some(&def.name), &def.columns)?;
         }
-        let name = table.index_tree(&def);
+        let number = self.snapshot.storage().extents().new_owner();
+        let (name, tree) = (def.name.clone(), numbered_tree(number, &def.name));
+        let indexes = table.indexes().iter().cloned().chain([def]).collect();
+        self.put_table(table.next(indexes, table.extents.clone()).with_index_tree(&name, tree));
+        if let Some(change) = self.changes.get_mut(&table.id()) {
+            change.forget_keys(false);
+        }
+        self.hold_merges(table);
+        Ok(())
+    }
+
+    /// Checks that no two rows that the transaction sees have the same values in these columns. `constraint`: the name of the key; the
+    /// primary key has none.
+    pub(super) fn check_distinct(
+        &mut self,
+        table: &str,
+        constraint: Option<&str>,
+        columns: &[u16],
+    ) -> Result<(), EngineError> {
+        let now = self.current()?;
+        let t = now.table(table).ok_or_else(|| EngineError::NoSuchTable(table.into()))?;
+        let twice = |of_key: &[Column], row: usize| duplicate(&t, constraint, of_key, row);
+        check_key(&now, self.limits.key_check_bytes, &t, columns, twice)
+    }
+
+    /// Keeps background work from merging the delta of a table that the transaction alters: the commit would conflict with the merge.
+    pub(super) fn hold_merges(&mut self, t: &Table) {
+        if let Some(delta) = t.delta() {
+            self.unmerged.entry(t.id()).or_insert_with(|| Unmerged::hold(delta));
+        }
+    }
+
+    /// Makes a B+-tree index of the rows that are there. The transaction has the right to write, and has changed nothing.
+    fn create_btree(&mut self, table: &Table, def: IndexDef) -> Result<(), EngineError> {
+        let plain = table.index_tree(&def);
         let trees = self.trees.clone();
         let committer = trees.committer();
+        // An index that was renamed keeps its tree.
+        let is_taken = self.catalog.tables.values().any(|t| t.index_trees().any(|tree| tree == plain));
+        let name = match is_taken {
+            true => numbered_tree(self.snapshot.storage().extents().new_owner(), &def.name),
+            false => plain,
+        };
         if let Some(left) = self.snapshot.tree(&name) {
             // The tree of an index that could not be finished.
             committer.writer().drop_tree(&left)?;
@@ -119,9 +167,10 @@ impl WriteTxn {
             return Err(e);
         }
         let table = self.catalog.table(table.name())?.clone();
+        let index = def.name.clone();
         let indexes = table.indexes().iter().cloned().chain([def]).collect();
-        let named = table.next(indexes, table.extents.clone());
-        self.put_table(named.with_contents(table.rows, table.bytes, table.tail, table.index_pending));
+        let next = table.next(indexes, table.extents.clone());
+        self.put_table(if is_taken { next.with_index_tree(&index, name) } else { next });
         Ok(())
     }
 

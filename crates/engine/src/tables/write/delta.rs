@@ -15,6 +15,7 @@ use lode_page::{Column, Value, ops, row};
 
 use super::WriteTxn;
 use super::change::{INSERT_BYTES_MAX, TableChange};
+use super::references::foreign_columns;
 use super::stream::Io;
 use super::unchecked::sets_key;
 use crate::EngineError;
@@ -178,9 +179,11 @@ impl WriteTxn {
         let (of_delta, loaded) = self.divided(t, rows)?;
         let ids = of_delta.iter().map(|&i| self.id_of(t, rows[i])).collect::<Result<Vec<_>, _>>()?;
         let found = self.rows_found(t, &ids)?;
-        let mut layer = BTreeMap::new();
+        let referenced = self.referenced_columns(t);
+        let (mut layer, mut gone) = (BTreeMap::new(), Vec::new());
         for (id, change) in ids.into_iter().zip(found) {
             if change.after.is_some() {
+                gone.extend(change.after.clone().filter(|_| !referenced.is_empty()));
                 let deleted = change.after.filter(|a| change.before.as_ref() != Some(a));
                 layer.insert(id, RowChange { before: change.before, after: None, deleted });
             }
@@ -188,7 +191,13 @@ impl WriteTxn {
         let deleted = layer.len() as u64;
         let change = self.changes.entry(t.id()).or_default();
         change.put_rows(layer);
+        if !gone.is_empty() {
+            change.touched.note_gone(&referenced, of_images(t, &referenced, &gone)?);
+        }
         let loaded: Vec<RowAddress> = loaded.into_iter().map(|i| rows[i]).collect();
+        self.note_rows_of_pages(t, &loaded, None)?;
+        self.current = None;
+        let change = self.changes.entry(t.id()).or_default();
         Ok(deleted + own::delete(&mut change.edits, t, &loaded))
     }
 
@@ -224,6 +233,9 @@ impl WriteTxn {
         if !ids.is_empty() {
             let images = found.iter().map(|c| c.after.as_deref().expect("none of them is gone"));
             let mut all = row::decode_all(t.schema(), images)?;
+            let referenced = self.referenced_columns(t);
+            let frees = columns.iter().any(|c| referenced.contains(c));
+            let gone = if frees { chosen(&all, &referenced) } else { Vec::new() };
             for (&c, v) in columns.iter().zip(taken(&of_delta)) {
                 all[usize::from(c)] = v;
             }
@@ -235,10 +247,16 @@ impl WriteTxn {
             if sets_key(t, columns) {
                 change.unchecked.note_rows(t, &all);
             }
+            change.touched.note_gone(&referenced, gone);
+            if foreign_columns(t).iter().any(|c| columns.contains(c)) {
+                change.touched.note_new(t, &all);
+            }
             change.put_rows(layer.collect());
         }
         if !loaded.is_empty() {
             let addresses: Vec<RowAddress> = loaded.iter().map(|&i| rows[i]).collect();
+            self.note_rows_of_pages(t, &addresses, Some((columns, &taken(&loaded))))?;
+            self.current = None;
             let change = self.changes.entry(t.id()).or_default();
             change.unchecked.note_edits(t, &addresses, columns);
             own::update(&mut change.edits, &self.values, t, &addresses, columns, &taken(&loaded));

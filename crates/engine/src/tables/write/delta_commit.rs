@@ -24,14 +24,14 @@ use super::alter::adds_foreign_keys;
 use super::change::{Changes, TableChange};
 use super::entries::{entries_of_index, entries_of_key, keys_with_entries};
 use super::fold::Folded;
-use super::foreign::ForeignKeys;
+use super::foreign::{Foreign, ForeignKeys};
 use super::indexes::{IndexChanges, LateRemovals};
 use super::key_check::Checked;
 use super::rewrite::Rewritten;
 use crate::EngineError;
 use crate::storage::columns::without_pool;
 use crate::tables::catalog::TableCatalog;
-use crate::tables::definition::{IndexKind, Rule};
+use crate::tables::definition::{Constraint, IndexKind, Rule};
 use crate::tables::delta::{
     Directory, KeyBounds, RowId, Sorted, Span, delta_key, key_entry, page_key, tree_name,
 };
@@ -207,7 +207,13 @@ impl WriteTxn {
             let which = if change.unchecked.is_empty() { Checked::Deferred } else { Checked::All };
             change.check_flushed(&self.snapshot, self.limits.key_check_bytes, Some(&t), &t, which)?;
         }
-        ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes }.check()
+        let deferred_only = self.has_ended(changes);
+        ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes, deferred_only }.check()
+    }
+
+    /// Whether the ends of statements have checked all foreign keys at the transaction's snapshot that are not deferred.
+    pub(super) fn has_ended(&self, changes: &Changes) -> bool {
+        !self.looked_at_newer && changes.values().all(|c| c.touched.is_empty())
     }
 
     /// A commit that conflicts, since another one changed a row of a table.
@@ -406,20 +412,132 @@ impl WriteTxn {
         }
     }
 
-    /// Makes trees for tables with deltas that have none. The transaction has the right to write. If it does not commit, it drops them.
+    /// Makes the trees of new tables with deltas, and of new indexes. The transaction has the right to write. If it does not commit, it
+    /// drops them.
     pub(super) fn make_trees(&mut self) -> Result<(), EngineError> {
-        let new: Vec<TableId> = self
-            .catalog
-            .tables
-            .values()
-            .filter(|t| t.has_delta() && self.base(t.id()).is_none())
-            .map(|t| t.id())
-            .collect();
-        for id in new {
-            let made = self.trees.committer().writer().create(&tree_name(id))?;
+        let mut new: Vec<String> = Vec::new();
+        for t in self.catalog.tables.values() {
+            let base = self.base(t.id());
+            if base.as_ref().is_some_and(|b| Arc::ptr_eq(b, t)) {
+                continue;
+            }
+            new.extend((t.has_delta() && base.is_none()).then(|| tree_name(t.id())));
+            new.extend(t.index_trees().filter(|tree| self.snapshot.tree(tree).is_none()));
+        }
+        for name in new {
+            let made = self.trees.committer().writer().create(&name)?;
             self.made_trees.push(made);
         }
         Ok(())
+    }
+
+    /// Makes the entries that new indexes and keys have of rows before the transaction's changes. No catalog names the indexes and the
+    /// keys yet.
+    pub(super) fn fill_trees(&mut self) -> Result<(), EngineError> {
+        let made: BTreeSet<&str> = self.made_trees.iter().map(Tree::name).collect();
+        let (mut is_filled, mut filled) = (false, Vec::new());
+        for t in self.catalog.tables.values() {
+            let Some(base) = self.base(t.id()) else { continue };
+            let new: Vec<usize> = (0..t.def().keys().count()).filter(|n| t.is_new_key(*n)).collect();
+            if !new.is_empty() && !planted::is(Planted::KeyEntryMissing) {
+                let tree = self.snapshot.rows_tree(&base);
+                let tree = tree.ok_or_else(|| EngineError::NoSuchTree(tree_name(t.id())))?;
+                for n in new {
+                    let (_, key) = t.def().keys().nth(n).expect("it is one of the keys");
+                    self.indexes().fill_key(&base, t.key_number(n), key, &tree)?;
+                }
+                is_filled = true;
+                filled.push(t.with_entries());
+            }
+            for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
+                let name = t.index_tree(index);
+                if !made.contains(&name[..]) {
+                    continue;
+                }
+                let tree = self.snapshot.tree(&name).ok_or(EngineError::NoSuchTree(name))?;
+                self.indexes().fill(&base, index, &tree)?;
+                is_filled = true;
+            }
+        }
+        for t in filled {
+            self.put_table(t);
+        }
+        if is_filled {
+            self.snapshot = self.trees.heads().refreshed()?;
+        }
+        self.forget_bounds();
+        Ok(())
+    }
+
+    /// Pages of tables that have another primary key now have bounds of the old one. New row ids tell pages of the new one apart.
+    fn forget_bounds(&mut self) {
+        let primary = |t: &Table| (t.def().primary_key.clone(), t.key_number(0));
+        let mut changed = Vec::new();
+        for t in self.catalog.tables.values() {
+            if let (Some(base), Some(delta)) = (self.base(t.id()), t.delta())
+                && !base.def().primary_key.is_empty()
+                && primary(&base) != primary(t)
+            {
+                changed.push(t.same().with_bounds_from(delta.next_id()));
+            }
+        }
+        changed.into_iter().for_each(|t| self.put_table(t));
+    }
+
+    /// Checks the keys that the transaction gave to tables. Its statements did so at its snapshot `was`. So this is about tables of which
+    /// others have changed rows since.
+    pub(super) fn check_added_keys(&self, was: &Snapshot, changes: &Changes) -> Result<(), EngineError> {
+        let none = TableChange::default();
+        for t in self.catalog.tables.values() {
+            let Some(base) = self.base(t.id()) else { continue };
+            if Arc::ptr_eq(&base, t) || !self.is_changed_since(was, &base) {
+                continue;
+            }
+            let may_be_null =
+                |c: &u16| base.def().columns.get(usize::from(*c)).is_some_and(|c| c.ty.nullable);
+            if t.def().primary_key.iter().any(may_be_null) {
+                let what = format!("table \"{}\": it gets a primary key here, and was changed", t.name());
+                return Err(EngineError::Conflict { what });
+            }
+            let change = changes.get(&t.id()).unwrap_or(&none);
+            let bytes = self.limits.key_check_bytes;
+            change.check_flushed(&self.snapshot, bytes, Some(&base), t, Checked::Added)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the foreign keys that the transaction added, if others have changed rows of their tables since its snapshot `was`.
+    pub(super) fn check_added_references(
+        &self,
+        was: &Snapshot,
+        changes: &Changes,
+    ) -> Result<(), EngineError> {
+        let keys =
+            ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes, deferred_only: false };
+        for child in self.catalog.tables.values() {
+            let Some(base) = self.base(child.id()).filter(|b| !Arc::ptr_eq(b, child)) else { continue };
+            let is_added = |c: &&Constraint| base.def().constraints.iter().all(|of| of.rule != c.rule);
+            for c in child.def().constraints.iter().filter(is_added) {
+                let of_name = |name: &str| self.catalog.tables.get(name).cloned();
+                let Some(f) = Foreign::of(child, c, of_name)? else { continue };
+                if self.is_changed_since(was, child) || self.is_changed_since(was, &f.parent) {
+                    keys.check_all_children(&f)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether others may have changed rows of a table since a snapshot. The transaction has the right to write.
+    pub(super) fn is_changed_since(&self, was: &Snapshot, t: &Table) -> bool {
+        let of = |s: &Snapshot| s.tables().find(|b| b.id() == t.id()).cloned();
+        let mut claims = Claims::default();
+        claims.exclusive(t.id(), TABLE, &[]);
+        match (of(was), of(&self.snapshot)) {
+            (Some(was), Some(now)) if !Arc::ptr_eq(&was, &now) => return true,
+            _ => {}
+        }
+        self.trees.committer().conflict(was.csn(), &claims).is_some()
     }
 
     /// Claims of a commit with the right to write: of tables that it loads, alters, drops or references.
@@ -427,7 +545,7 @@ impl WriteTxn {
         let old = self.snapshot.tables_state().tables();
         for t in old.values().filter(|t| t.has_delta()) {
             let now = catalog.table_of_id(t.id());
-            let defined = now.is_none_or(|n| n.def() != t.def() || n.indexes() != t.indexes());
+            let defined = now.is_none_or(|n| !n.is_defined_as(t));
             if defined || loaded.contains(&t.id()) {
                 planted::unless(Planted::LoadNotClaimed, || claims.claim_table(t.id(), true));
             }
@@ -532,7 +650,7 @@ pub(super) fn note_fold(
             t.def().keys().enumerate().filter(|_| t.finds_keys_by_page() && !image.is_empty())
         {
             if let Some(bytes) = t.key_bytes(key, &values_of(t.schema(), &image, key)?) {
-                writes.delete(tree, key_entry(n, &bytes, id));
+                writes.delete(tree, key_entry(t.key_number(n), &bytes, id));
             }
         }
         match if_same {
@@ -641,7 +759,8 @@ impl<'a> RowSources<'a> {
                 let is_left_out = planted::is(Planted::KeyEntryMissing)
                     || is_rekeyed && planted::is(Planted::RekeyedEntryMissing);
                 if with_entries.len() > *n && !(is_new && is_left_out) {
-                    note(writes, self.tree, key_entry(*n, &bytes, id), is_new);
+                    let entry = key_entry(self.t.key_number(*n), &bytes, id);
+                    note(writes, self.tree, entry, is_new);
                 }
                 if claims && !planted::is(Planted::KeyNotClaimed) {
                     writes.claim_key(self.t, *n, key, &values, true);
@@ -691,7 +810,10 @@ impl<'a> RowSources<'a> {
             let entry = |of: &[Column], slot: u32| -> Option<Vec<u8>> {
                 let values: Vec<Value> = of.iter().map(|c| c.value(slot as usize)).collect();
                 match n {
-                    Some(n) => self.t.key_bytes(columns, &values).map(|key| key_entry(n, &key, id(slot))),
+                    Some(n) => {
+                        let n = self.t.key_number(n);
+                        self.t.key_bytes(columns, &values).map(|key| key_entry(n, &key, id(slot)))
+                    }
                     None => {
                         let types: Vec<DataType> = of.iter().map(Column::data_type).collect();
                         Some(index::row_entry(&types, &values, id(slot)))
@@ -721,6 +843,7 @@ impl<'a> RowSources<'a> {
         for (n, key) in keys_with_entries(self.t.def(), has_bounds) {
             planted::unless(Planted::PageKeysMissing, || {
                 let of_key = numbered(numbers, columns, key);
+                let n = self.t.key_number(n);
                 entries_of_key(n, &of_key, first).for_each(|e| entries.note(self.tree, e, true));
             });
         }

@@ -1,4 +1,4 @@
-//! FOREIGN KEY: once the transaction is committed, every row of a child references a row of its parent.
+//! FOREIGN KEY at the commit: once the transaction is committed, every row of a child references a row of its parent.
 //!
 //! ```text
 //!   new or changed child rows ─► their keys ─► among the parent's new rows? ─► in the parent? ─► else: no such row
@@ -7,6 +7,9 @@
 //!
 //! Both are looked up in the state that the commit follows, with the right to write. So no parent that another transaction deleted
 //! meanwhile is missed, and no child that another one inserted. Rows with a NULL among the columns reference nothing.
+//!
+//! The ends of statements check at the transaction's snapshot (`references.rs`). A commit that follows that very state leaves out what
+//! they have checked.
 
 use std::sync::Arc;
 
@@ -17,8 +20,9 @@ use lode_program::Expr;
 use super::change::{Changes, TableChange};
 use super::delta::is_new;
 use super::key_check::{EachKey, looking_for, visit_rows, visit_table};
+use super::references::is_immediate;
 use crate::tables::catalog::TableCatalog;
-use crate::tables::definition::{Constraint, OnDelete, Rule};
+use crate::tables::definition::{Constraint, Rule};
 use crate::tables::delta::OwnRows;
 use crate::tables::delta::RowId;
 use crate::tables::key::show;
@@ -29,24 +33,26 @@ use crate::trees::Snapshot;
 use crate::{EngineError, Map, Set};
 
 /// Keys that are looked up at a time.
-const LOOKUP_KEYS_MAX: usize = 1 << 17;
+pub(super) const LOOKUP_KEYS_MAX: usize = 1 << 17;
 
 /// A foreign key of a table of the transaction's catalog.
-struct Foreign<'a> {
-    constraint: &'a Constraint,
-    child: &'a Table,
-    columns: &'a [u16],
-    parent: &'a Table,
-    parent_columns: &'a [u16],
+pub(super) struct Foreign<'a> {
+    pub(super) constraint: &'a Constraint,
+    pub(super) child: &'a Arc<Table>,
+    pub(super) columns: &'a [u16],
+    pub(super) parent: Arc<Table>,
+    pub(super) parent_columns: &'a [u16],
     /// Whether ON DELETE does something with the children of a deleted parent.
-    acts: bool,
+    pub(super) acts_on_delete: bool,
+    /// Whether ON UPDATE does something with the children of a parent that gets another key.
+    pub(super) acts_on_update: bool,
 }
 
 /// Keys that are looked for, each with a row that a message can show.
-#[derive(Default)]
-struct Wanted {
-    keys: Map<Vec<u8>, (usize, usize)>,
-    parts: Vec<Vec<Column>>,
+#[derive(Clone, Default)]
+pub(super) struct Wanted {
+    pub(super) keys: Map<Vec<u8>, (usize, usize)>,
+    pub(super) parts: Vec<Vec<Column>>,
 }
 
 /// The foreign keys of a transaction at its commit.
@@ -57,6 +63,8 @@ pub(super) struct ForeignKeys<'a> {
     pub(super) catalog: &'a TableCatalog,
     /// Its changes: held rows are in `inserts`, loads are flushed.
     pub(super) changes: &'a Changes,
+    /// Whether the ends of statements have checked all but deferred ones at this very state.
+    pub(super) deferred_only: bool,
 }
 
 impl ForeignKeys<'_> {
@@ -64,17 +72,16 @@ impl ForeignKeys<'_> {
     pub(super) fn check(&self) -> Result<(), EngineError> {
         for child in self.catalog.tables.values() {
             for constraint in &child.def().constraints {
-                let Rule::ForeignKey { columns, parent, parent_columns, on_delete } = &constraint.rule else {
+                let of_name = |name: &str| self.catalog.tables.get(name).cloned();
+                let Some(f) = Foreign::of(child, constraint, of_name)? else { continue };
+                if self.deferred_only && is_immediate(constraint) {
                     continue;
-                };
-                let parent = self.catalog.table(parent)?;
-                let acts = *on_delete != OnDelete::NoAction;
-                let f = Foreign { constraint, child, columns, parent, parent_columns, acts };
+                }
                 if let Some(change) = self.changes.get(&child.id()) {
-                    self.check_children(&f, change)?;
+                    self.check_children(&f, Some(change), false)?;
                 }
                 let frees = |c: &&TableChange| !c.edits.is_empty() || !c.rows.is_empty();
-                if let Some(change) = self.changes.get(&parent.id()).filter(frees) {
+                if let Some(change) = self.changes.get(&f.parent.id()).filter(frees) {
                     self.check_parents(&f, change)?;
                 }
             }
@@ -82,8 +89,18 @@ impl ForeignKeys<'_> {
         Ok(())
     }
 
-    /// Checks that every row that new rows of the child reference is there.
-    fn check_children(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
+    /// Checks that every row that rows of the child reference is there.
+    pub(super) fn check_all_children(&self, f: &Foreign<'_>) -> Result<(), EngineError> {
+        self.check_children(f, self.changes.get(&f.child.id()), true)
+    }
+
+    /// Checks that every row that new rows of the child reference is there; with `all`, every row that any references.
+    fn check_children(
+        &self,
+        f: &Foreign<'_>,
+        change: Option<&TableChange>,
+        all: bool,
+    ) -> Result<(), EngineError> {
         let mut wanted = Wanted::default();
         let check = |wanted: &mut Wanted| -> Result<(), EngineError> {
             if wanted.keys.is_empty() {
@@ -91,30 +108,37 @@ impl ForeignKeys<'_> {
             }
             self.strike_new(f, wanted)?;
             let parent = self.committed(f.parent.id());
-            if let Some(parent) = parent.as_deref().filter(|p| p.has_delta()) {
-                self.strike_found(parent, f.parent_columns, wanted)?;
+            if parent.as_deref().is_some_and(|p| p.has_delta()) {
+                self.strike_found(&f.parent, f.parent_columns, wanted)?;
                 return wanted.none_left(f);
             }
-            let filter = looking_for_all(&wanted.parts, f.parent, f.parent_columns);
+            let filter = looking_for_all(&wanted.parts, &f.parent, f.parent_columns);
             let strike = &mut |_: &[Column], _: usize, key: &[u8]| wanted.strike(key);
             self.visit_committed(
                 parent.as_deref(),
                 f.parent_columns,
-                filter,
+                Some(filter),
                 self.changes.get(&f.parent.id()),
                 strike,
             )?;
             wanted.none_left(f)
         };
-        change.visit_new(self.snapshot, f.child, f.columns, &mut |columns, row, key| {
+        let mut each = |columns: &[Column], row: usize, key: &[u8]| {
             wanted.add(columns, row, key);
             if wanted.keys.len() < LOOKUP_KEYS_MAX { Ok(()) } else { check(&mut wanted) }
-        })?;
+        };
+        if let Some(change) = change {
+            change.visit_new(self.snapshot, f.child, f.columns, &mut each)?;
+        }
+        if all {
+            let child = self.committed(f.child.id());
+            self.visit_committed(child.as_deref(), f.columns, None, change, &mut each)?;
+        }
         check(&mut wanted)
     }
 
-    /// Checks that no row references a row of the parent that is gone. If ON DELETE made the transaction delete or change the children of a row
-    /// that it deleted, a child that is there now was inserted by another transaction meanwhile: a conflict.
+    /// Checks that no row references a row of the parent that is gone. If ON DELETE or ON UPDATE made the transaction delete or change
+    /// the children of the row, a child that is there now was inserted by another transaction meanwhile: a conflict.
     fn check_parents(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
         let (Some(child), Some(_)) = (self.committed(f.child.id()), self.committed(f.parent.id())) else {
             return Ok(());
@@ -132,7 +156,13 @@ impl ForeignKeys<'_> {
                 true => Err(f.broken(columns, row, "is still referenced")),
                 false => Ok(()),
             };
-            self.visit_committed(Some(&child), f.columns, filter, self.changes.get(&f.child.id()), found)?;
+            self.visit_committed(
+                Some(&child),
+                f.columns,
+                Some(filter),
+                self.changes.get(&f.child.id()),
+                found,
+            )?;
             *wanted = Wanted::default();
             Ok(())
         };
@@ -146,7 +176,7 @@ impl ForeignKeys<'_> {
             let moved: SlotSet = edit.rekeyed_ever(f.parent_columns).collect();
             visit_rows(&gone, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
-                if f.acts && !moved.contains(freed[row]) {
+                if f.acts(moved.contains(freed[row])) {
                     acted_on.insert(key.to_vec());
                 }
                 Ok(())
@@ -156,10 +186,10 @@ impl ForeignKeys<'_> {
                 acted_on.clear();
             }
         }
-        if let Some((gone, moved)) = change.rows_freed(f.parent, f.parent_columns)? {
+        if let Some((gone, moved)) = change.rows_freed(&f.parent, f.parent_columns)? {
             visit_rows(&gone, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
-                if f.acts && !moved[row] {
+                if f.acts(moved[row]) {
                     acted_on.insert(key.to_vec());
                 }
                 Ok(())
@@ -176,7 +206,7 @@ impl ForeignKeys<'_> {
     /// Takes out the keys that new rows of the parent have.
     fn strike_new(&self, f: &Foreign<'_>, wanted: &mut Wanted) -> Result<(), EngineError> {
         let Some(change) = self.changes.get(&f.parent.id()) else { return Ok(()) };
-        change.visit_new(self.snapshot, f.parent, f.parent_columns, &mut |_, _, key| wanted.strike(key))
+        change.visit_new(self.snapshot, &f.parent, f.parent_columns, &mut |_, _, key| wanted.strike(key))
     }
 
     /// Takes out the keys that rows of a table with a delta have, by a look-up each.
@@ -206,7 +236,7 @@ impl ForeignKeys<'_> {
         &self,
         table: Option<&Table>,
         columns: &[u16],
-        filter: Expr,
+        filter: Option<Expr>,
         change: Option<&TableChange>,
         each: &mut EachKey<'_>,
     ) -> Result<(), EngineError> {
@@ -214,7 +244,7 @@ impl ForeignKeys<'_> {
         if self.snapshot.rows(t)? == 0 {
             return Ok(());
         }
-        visit_table(self.snapshot, t, columns, Some(filter), change.map(|c| (&c.edits, &c.rows)), each)?;
+        visit_table(self.snapshot, t, columns, filter, change.map(|c| (&c.edits, &c.rows)), each)?;
         // Those leave out all rows of a delta that the transaction changed.
         match change.map(|c| c.rows_with_old(t, columns)).transpose()?.flatten() {
             Some(kept) => visit_rows(&kept, each),
@@ -245,7 +275,7 @@ fn frees_key(t: &Table, own: &OwnRows, id: RowId, key: &[u16]) -> bool {
 
 impl Wanted {
     /// Refuses keys that were not found.
-    fn none_left(&mut self, f: &Foreign<'_>) -> Result<(), EngineError> {
+    pub(super) fn none_left(&mut self, f: &Foreign<'_>) -> Result<(), EngineError> {
         match self.keys.values().next() {
             None => self.parts.clear(),
             Some(&(part, row)) => return Err(f.broken(&self.parts[part], row, "is not in its parent")),
@@ -253,12 +283,12 @@ impl Wanted {
         Ok(())
     }
 
-    fn strike(&mut self, key: &[u8]) -> Result<(), EngineError> {
+    pub(super) fn strike(&mut self, key: &[u8]) -> Result<(), EngineError> {
         self.keys.remove(key);
         Ok(())
     }
 
-    fn add(&mut self, columns: &[Column], row: usize, key: &[u8]) {
+    pub(super) fn add(&mut self, columns: &[Column], row: usize, key: &[u8]) {
         if self.keys.contains_key(key) {
             return;
         }
@@ -269,6 +299,11 @@ impl Wanted {
 }
 
 impl Foreign<'_> {
+    /// Whether the children of a parent that is gone are acted on. `moved`: it has another key.
+    fn acts(&self, moved: bool) -> bool {
+        if moved { self.acts_on_update } else { self.acts_on_delete }
+    }
+
     fn missed(&self, columns: &[Column], row: usize) -> EngineError {
         let what = format!(
             "table \"{}\": a row that references {} of \"{}\" came meanwhile",
@@ -279,7 +314,7 @@ impl Foreign<'_> {
         EngineError::Conflict { what }
     }
 
-    fn broken(&self, columns: &[Column], row: usize, how: &str) -> EngineError {
+    pub(super) fn broken(&self, columns: &[Column], row: usize, how: &str) -> EngineError {
         EngineError::ForeignKey {
             table: self.child.name().into(),
             constraint: self.constraint.name.clone(),
@@ -289,18 +324,16 @@ impl Foreign<'_> {
     }
 }
 
-fn looking_for_all(parts: &[Vec<Column>], t: &Table, columns: &[u16]) -> Expr {
+pub(super) fn looking_for_all(parts: &[Vec<Column>], t: &Table, columns: &[u16]) -> Expr {
     let data_type = |c: u16| t.schema().columns[usize::from(c)].data_type;
     Expr::And(columns.iter().enumerate().map(|(i, &c)| looking_for(parts, i, c, data_type(c))).collect())
 }
 
 /// Checks the foreign keys of a table at a snapshot, for the check of a whole database.
-pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
-    let catalog = TableCatalog::of(snapshot);
+pub(crate) fn check_table(snapshot: &Snapshot, t: &Arc<Table>) -> Result<(), EngineError> {
     for constraint in &t.def().constraints {
-        let Rule::ForeignKey { columns, parent, parent_columns, .. } = &constraint.rule else { continue };
-        let parent = catalog.table(parent)?;
-        let f = Foreign { constraint, child: t, columns, parent, parent_columns, acts: false };
+        let Some(f) = Foreign::of(t, constraint, |name| snapshot.table(name))? else { continue };
+        let (columns, parent, parent_columns) = (f.columns, &f.parent, f.parent_columns);
         let mut wanted = Wanted::default();
         let all = |wanted: &mut Wanted| -> Result<(), EngineError> {
             if wanted.keys.is_empty() {

@@ -23,9 +23,9 @@ use crate::EngineError;
 use crate::storage::columns::unpublished;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind, check_columns};
-use crate::tables::delta;
+use crate::tables::delta::{self, key_entry};
 use crate::tables::index::{KeyChanges, entry, entry_of_row, keys, row_keys};
-use crate::tables::key::chosen;
+use crate::tables::key::{chosen, has_null};
 use crate::tables::overlay::id_at;
 use crate::tables::read;
 use crate::tables::table::Table;
@@ -260,6 +260,42 @@ impl Indexes<'_> {
                     }
                 }
                 // A unit may have millions of rows.
+                if changes.bytes > run_bytes {
+                    self.apply(std::mem::take(&mut changes))?;
+                }
+            }
+        }
+        self.apply(changes)
+    }
+
+    /// Makes the entries that rows of a table with a delta have in a key, of this number.
+    pub(super) fn fill_key(
+        &self,
+        t: &Table,
+        number: usize,
+        key: &[u16],
+        tree: &Tree,
+    ) -> Result<(), EngineError> {
+        // The page index finds rows of pages.
+        let ranges = match t.finds_keys_by_page() {
+            true => t.delta_range().into_iter().collect(),
+            false => t.all_ranges(),
+        };
+        let directory = self.snapshot.directory(t)?;
+        let program = Program::check(t.schema().clone(), None, key.to_vec(), true)?;
+        let mut scan = self.snapshot.scan(t, ranges, Arc::new(program), Answer::Rows, None)?;
+        let mut changes = IndexChanges::default();
+        let run_bytes = RUN_BATCHES * self.entry_bytes_max();
+        while let Some(unit) = scan.next()? {
+            for page in &unit.pages {
+                let keys =
+                    row_keys(&page.columns).enumerate().filter(|(row, _)| !has_null(&page.columns, *row));
+                for (row, key) in keys {
+                    let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
+                    if let Some(id) = id_at(&directory, page.lpid, slot) {
+                        changes.note(tree, key_entry(number, &key, id), true);
+                    }
+                }
                 if changes.bytes > run_bytes {
                     self.apply(std::mem::take(&mut changes))?;
                 }

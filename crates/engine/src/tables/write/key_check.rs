@@ -65,6 +65,8 @@ pub(super) struct NewKeys<'a> {
     pub(super) loaded: Vec<Lpid>,
     pub(super) loaded_rows: u64,
     pub(super) order: Option<&'a KeyOrder>,
+    /// Whether the keys of the table itself are compared with each other too.
+    pub(super) whole: bool,
 }
 
 /// Which keys of a table are checked.
@@ -76,12 +78,18 @@ pub(super) enum Checked {
     Immediate,
     /// Those that are, at the commit of what the ends of statements have checked at the same snapshot.
     Deferred,
+    /// Those that the table did not have before the transaction, with all its rows.
+    Added,
 }
 
 impl Checked {
-    /// Whether the `n`-th key of a table is one of them.
-    pub(super) fn has(self, t: &Table, n: usize) -> bool {
+    /// Whether the `n`-th key of a table is one of them. `base`: the table before the transaction.
+    pub(super) fn has(self, t: &Table, base: Option<&Table>, n: usize) -> bool {
         match self {
+            Self::Added => {
+                let key = t.keys().nth(n).map(|(_, key)| key);
+                base.is_some_and(|b| b.keys().all(|(_, of_base)| Some(of_base) != key))
+            }
             Self::All => true,
             Self::Immediate => !t.def().is_key_deferred(n),
             Self::Deferred => t.def().is_key_deferred(n) && !planted::is(Planted::DeferredNotChecked),
@@ -94,6 +102,11 @@ impl NewKeys<'_> {
     pub(super) fn check(mut self) -> Result<(), EngineError> {
         let held_rows: usize = self.held.iter().map(|part| part[0].rows()).sum();
         let held_rows = held_rows + self.rekeyed.iter().map(|(_, rows)| rows).sum::<usize>();
+        if self.whole {
+            let rows = held_rows as u64 + self.loaded_rows + self.base_rows()?;
+            let twice = |columns: &[Column], row| self.twice(columns, row);
+            return find_duplicate(rows, self.key_check_bytes, twice, |each| self.visit(each));
+        }
         if held_rows == 0 && self.loaded.is_empty() {
             return Ok(());
         }
@@ -202,6 +215,8 @@ impl NewKeys<'_> {
     /// Looks each new key up in a table with a delta.
     fn look_up_each(&self, base: &Table) -> Result<(), EngineError> {
         let directory = self.snapshot.directory(base)?;
+        // If the transaction gave the table other keys, only its own version says where their entries are.
+        let t = if base.is_defined_as(self.table) { base } else { self.table };
         let mut freed = FreedSlots::new(self.edits, self.key);
         let mut is_changed = |id: RowId| {
             self.own.get(id).is_some()
@@ -210,7 +225,7 @@ impl NewKeys<'_> {
         for part in &self.held {
             for row in (0..part[0].rows()).filter(|&row| !has_null(part, row)) {
                 let values: Vec<Value> = part.iter().map(|c| c.value(row)).collect();
-                let found = self.snapshot.rows_of_key(base, self.n, self.key, &values)?;
+                let found = self.snapshot.rows_of_key(t, self.n, self.key, &values)?;
                 if found.iter().any(|id| !is_changed(*id)) {
                     return Err(self.twice(part, row));
                 }

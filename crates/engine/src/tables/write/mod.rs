@@ -15,6 +15,7 @@ mod alter;
 mod change;
 mod cluster;
 mod commit;
+mod constraints;
 mod cutter;
 mod ddl;
 mod delta;
@@ -29,6 +30,7 @@ mod key_order;
 mod merge;
 mod objects;
 mod rebase;
+mod references;
 mod rewrite;
 mod runs;
 mod savepoint;
@@ -47,7 +49,7 @@ use lode_program::IndexRule;
 
 use super::catalog::TableCatalog;
 use super::definition::check_columns;
-use super::delta::is_delta;
+use super::delta::{Unmerged, is_delta};
 use super::own::{self, OwnChanges, ValueStore};
 use super::read;
 use super::sequences::Sequences;
@@ -59,6 +61,7 @@ use crate::storage::view::View;
 use crate::trees::{Alone, Durability, Snapshot, Tree, Trees};
 use change::TableChange;
 use indexes::Indexes;
+use references::Referenced;
 use stream::{FreshPages, Io};
 
 pub use cluster::TableRewrite;
@@ -97,8 +100,14 @@ pub struct WriteTxn {
     loaded_view: Option<Arc<View>>,
     /// When it is durable.
     durability: Durability,
-    /// Trees that it made for new tables, which no table of the catalog has yet.
+    /// Trees that it made for new tables and indexes, which nothing in the catalog has yet.
     made_trees: Vec<Tree>,
+    /// The columns that foreign keys reference, once they were asked for.
+    referenced: Option<Referenced>,
+    /// Whether the end of a statement has found a foreign key kept by a newer state than the snapshot.
+    looked_at_newer: bool,
+    /// Deltas of tables that it alters.
+    unmerged: BTreeMap<TableId, Unmerged>,
     /// New values of rows that it updates.
     values: Arc<ValueStore>,
     /// Pages that these values go to if they are many.
@@ -130,6 +139,9 @@ impl WriteTxn {
             loaded_view: None,
             durability: Durability::Commit,
             made_trees: Vec::new(),
+            referenced: None,
+            looked_at_newer: false,
+            unmerged: BTreeMap::new(),
             values,
             spilled: FreshPages::default(),
             permit,
@@ -226,8 +238,7 @@ impl WriteTxn {
     }
 
     /// Inserts rows, given as all columns of the table in its order; answers how many. They go to row pages. Very many rows become a
-    /// load. NOT NULL and lengths are checked here, keys at the end of the statement
-    /// and at the commit.
+    /// load. NOT NULL and lengths are checked here, keys and foreign keys at the end of the statement and at the commit.
     pub fn insert(&mut self, table: &str, columns: Vec<Column>) -> Result<u64, EngineError> {
         self.add(table, columns, TableChange::insert)
     }
@@ -252,6 +263,7 @@ impl WriteTxn {
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             let change = self.changes.entry(t.id()).or_default();
             change.unchecked.note_rows(&t, &columns);
+            change.touched.note_new(&t, &columns);
             how(change, &mut io, &t, columns)?;
             if change.is_load() {
                 change.unchecked.note_load();
@@ -275,6 +287,8 @@ impl WriteTxn {
         if t.has_delta() {
             return self.delete_rows(&t, rows);
         }
+        self.note_rows_of_pages(&t, rows, None)?;
+        self.current = None;
         Ok(own::delete(&mut self.changes.entry(t.id()).or_default().edits, &t, rows))
     }
 
@@ -302,6 +316,8 @@ impl WriteTxn {
             self.spill_values()?;
             return Ok(rows.len() as u64);
         }
+        self.note_rows_of_pages(&t, rows, Some((columns, &values)))?;
+        self.current = None;
         let change = self.changes.entry(t.id()).or_default();
         change.unchecked.note_edits(&t, rows, columns);
         own::update(&mut change.edits, &self.values, &t, rows, columns, &values);

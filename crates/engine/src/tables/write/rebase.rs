@@ -54,8 +54,7 @@ impl Rebase<'_> {
         for (id, change) in changes.iter_mut() {
             let Some(base) = self.base.tables().find(|t| t.id() == *id) else { continue };
             let current = self.now.tables().find(|t| t.id() == *id);
-            let Some(current) = current.filter(|c| c.def() == base.def() && c.indexes() == base.indexes())
-            else {
+            let Some(current) = current.filter(|c| c.is_defined_as(base)) else {
                 return Err(conflict(base, "it was altered or dropped"));
             };
             change.edits = Move { base: self.base, from: base, now: self.now, to: current }

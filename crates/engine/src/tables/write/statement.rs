@@ -1,4 +1,5 @@
-//! The end of a statement: no key that it put in may be there twice, unless the check of the key is deferred.
+//! The end of a statement: no key that it put in may be there twice, unless the check of the key is deferred. Foreign keys:
+//! `references.rs`.
 //!
 //! ```text
 //!   statement ─► insert, load, update ─► Unchecked: its new keys ─► end ─┬─ rows by id ─► each key is looked up
@@ -33,14 +34,14 @@ use crate::trees::Snapshot;
 use crate::{EngineError, Map};
 
 /// As many keys of a table whose changes go to pages are looked up. A scan looks for more.
-const LOOKUPS_MAX: usize = 4;
+pub(super) const LOOKUPS_MAX: usize = 4;
 
 impl WriteTxn {
-    /// Ends a statement: checks the keys that changed since the last call, at the transaction's snapshot with its own changes. Keys
-    /// that are DEFERRABLE INITIALLY DEFERRED wait for the commit.
+    /// Ends a statement: checks the keys and foreign keys of what changed since the last call, at the transaction's snapshot with its own
+    /// changes. Those that are DEFERRABLE INITIALLY DEFERRED wait for the commit.
     ///
     /// # Errors
-    /// [`EngineError::DuplicateKey`] or [`EngineError::Unique`], or when the drive fails. Then the transaction can only go back to a
+    /// [`EngineError::DuplicateKey`], [`EngineError::Unique`] or [`EngineError::ForeignKey`], or when the drive fails. Then the transaction can only go back to a
     /// savepoint, or be dropped.
     pub fn end_statement(&mut self) -> Result<(), EngineError> {
         let changed: Vec<TableId> =
@@ -53,7 +54,7 @@ impl WriteTxn {
                 self.check_unchecked(id, unchecked)?;
             }
         }
-        Ok(())
+        self.end_references()
     }
 
     fn check_unchecked(&mut self, id: TableId, unchecked: Unchecked) -> Result<(), EngineError> {
@@ -68,7 +69,13 @@ impl WriteTxn {
             self.current()?;
         }
         let change = &self.changes[&id];
-        let is_fast = !t.finds_keys_by_page() || unchecked.rows <= PAGE_LOOKUPS_MAX;
+        // A key without entries is looked for by a scan.
+        let most = match (self.lacks_entries(&t), t.finds_keys_by_page()) {
+            (true, _) => LOOKUPS_MAX,
+            (false, true) => PAGE_LOOKUPS_MAX,
+            (false, false) => usize::MAX,
+        };
+        let is_fast = unchecked.rows <= most;
         if t.has_delta() && change.edits.is_empty() && !change.is_load() && !unchecked.many && is_fast {
             return self.look_up_new(&t, &change.rows, &unchecked);
         }
@@ -78,6 +85,12 @@ impl WriteTxn {
             false => self.search(&now, &t, unchecked),
             true => self.search_all(&now, &t),
         }
+    }
+
+    /// Whether the table was there at the transaction's begin, and has a key of which nothing has entries then.
+    fn lacks_entries(&self, t: &Table) -> bool {
+        let count = t.keys().count();
+        self.base(t.id()).is_some() && (0..count).any(|n| !self.snapshot.has_entries(t, n))
     }
 
     /// Checks a load, which is all that the transaction did to its table.
@@ -210,9 +223,9 @@ impl WriteTxn {
     }
 
     /// A table at a state, if it is defined there as the transaction has it.
-    fn at(&self, state: &Snapshot, t: &Table) -> Option<Arc<Table>> {
+    pub(super) fn at(&self, state: &Snapshot, t: &Table) -> Option<Arc<Table>> {
         let table = state.tables().find(|other| other.id() == t.id())?;
-        (table.def() == t.def() && table.indexes() == t.indexes()).then(|| table.clone())
+        table.is_defined_as(t).then(|| table.clone())
     }
 }
 
@@ -226,12 +239,12 @@ struct KeyOf<'a> {
 impl Table {
     /// The keys that are checked at the end of a statement.
     fn keys_at_statement(&self) -> Vec<KeyOf<'_>> {
-        let all = self.keys().enumerate().filter(|(n, _)| Checked::Immediate.has(self, *n));
+        let all = self.keys().enumerate().filter(|(n, _)| Checked::Immediate.has(self, None, *n));
         all.map(|(n, (constraint, key))| KeyOf { n, constraint, key }).collect()
     }
 }
 
 /// Whether equal values of a key are equal in their bits, as lookups need it.
-fn is_exact(t: &Table, key: &[u16]) -> bool {
+pub(super) fn is_exact(t: &Table, key: &[u16]) -> bool {
     key.iter().all(|c| !t.schema().columns[usize::from(*c)].data_type.is_float())
 }

@@ -73,7 +73,8 @@ impl Unchecked {
         }
     }
 
-    fn note_many(&mut self) {
+    /// Notes that what is noted does not say all.
+    pub(super) fn note_many(&mut self) {
         *self = Self { many: true, ..Self::default() };
     }
 }
