@@ -327,6 +327,10 @@ impl Session {
         let found =
             name.as_ref().and_then(|n| self.kept().of::<PreparedStatements>().0.lock().get(n).cloned());
         let prepared = found.ok_or_else(|| no_statement(&name.unwrap_or_default()))?;
+        if prepared.0.types.is_empty() {
+            // As in PostgreSQL, values that nothing takes are ignored.
+            return Ok((prepared, Vec::new()));
+        }
         prepared.check_number(arguments.len())?;
         let quick: Option<Vec<ScalarValue>> = arguments.iter().map(literal_value).collect();
         let is_plain =

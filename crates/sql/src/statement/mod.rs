@@ -4,6 +4,7 @@
 //!   script ─► parse (dialect, depth) ─► Statement ─► prepare (shape, literals, rows) ─► check_names ─► tree to plan
 //! ```
 
+mod cursor;
 mod depth;
 mod dialect;
 mod identifiers;

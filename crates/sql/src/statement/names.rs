@@ -24,6 +24,7 @@ use super::shape::at;
 use crate::SqlError;
 use crate::error::state;
 use crate::names::{CATALOG, SCHEMA};
+use crate::series::{GENERATE_SERIES, UNNEST};
 
 /// Functions that DataFusion's planner handles by their names.
 const OF_THE_PLANNER: [&str; 4] = ["unnest", "unnest_outer", "make_map", "map"];
@@ -94,7 +95,11 @@ impl Visitor for Names<'_> {
         else {
             return ControlFlow::Continue(());
         };
-        if !self.state.table_functions().contains_key(&name_of(name)) {
+        let (function, state) = (name_of(name), self.state);
+        let exists = [GENERATE_SERIES, UNNEST].contains(&function.as_str())
+            || state.table_functions().contains_key(&function)
+            || state.scalar_functions().contains_key(&function);
+        if !exists {
             return ControlFlow::Break(no_function(name));
         }
         self.from_functions.extend(reference(name));
@@ -126,6 +131,10 @@ impl Names<'_> {
             let e = SqlError::failed(state::WRONG_OBJECT_TYPE, message);
             ControlFlow::Break(placed(e, &f.name))
         };
+        if name == GENERATE_SERIES {
+            let what = "a function that returns a set, outside FROM and a SELECT list";
+            return ControlFlow::Break(SqlError::Unsupported(what.into()));
+        }
         let is_scalar = state.scalar_functions().contains_key(&name)
             || state.higher_order_functions().contains_key(&name);
         if is_scalar || OF_THE_PLANNER.contains(&name.as_str()) {
