@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 use futures::StreamExt;
 
 use crate::error::state;
-use crate::statement::{StatementResult, fold};
+use crate::statement::{OutputNames, StatementResult, fold};
 use crate::{Session, SqlError};
 
 /// An open cursor.
@@ -168,7 +168,11 @@ fn number(limit: &ValueWithSpan) -> Result<i64, SqlError> {
 
 impl Session {
     /// `DECLARE name CURSOR FOR query`.
-    pub(crate) async fn declare_cursor(&self, declared: &[Declare]) -> Result<StatementResult, SqlError> {
+    pub(crate) async fn declare_cursor(
+        &self,
+        declared: &[Declare],
+        columns: Option<OutputNames>,
+    ) -> Result<StatementResult, SqlError> {
         let [
             Declare {
                 names,
@@ -203,7 +207,7 @@ impl Session {
             Some(Some(savepoints)) => savepoints,
         };
         let query = Parsed::Statement(Box::new(Sql::Query(query.clone())));
-        let StatementResult::Rows { schema, stream } = self.query(query).await? else {
+        let StatementResult::Rows { schema, stream } = self.query(query).await?.named(columns) else {
             unreachable!("a query answers rows");
         };
         let no_scroll = *scroll == Some(false);

@@ -229,9 +229,20 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
     }
     let mut parsed = (*statement.parsed).clone();
     prepare(&mut parsed)?;
+    if let (Some(Sql::Declare { stmts: given }), Parsed::Statement(sql)) = (statement.sql(), &parsed)
+        && let Sql::Declare { stmts } = sql.as_ref()
+    {
+        let query = given.first().and_then(|d| d.for_query.as_ref());
+        return session.declare_cursor(stmts, query.and_then(|q| OutputNames::of(q))).await;
+    }
     match &parsed {
         Parsed::Statement(sql) => {
-            let result = run_sql(session, sql).await?;
+            let mut result = run_sql(session, sql).await?;
+            if let StatementResult::CopyIn(mut copy) = result {
+                let Some(rows) = &statement.rows else { return Ok(StatementResult::CopyIn(copy)) };
+                copy.write(rows.clone()).await;
+                result = StatementResult::Count { verb: "COPY", rows: copy.finish().await? };
+            }
             Ok(match statement.sql() {
                 Some(Sql::Query(query)) => result.named(OutputNames::of(query)),
                 _ => result,
@@ -284,7 +295,6 @@ pub(crate) async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementRes
             session.run_prepared(&prepared, &values).await
         }
         Sql::Deallocate { name, .. } => session.deallocate(name),
-        Sql::Declare { stmts } => session.declare_cursor(stmts).await,
         Sql::Close { cursor } => session.close_cursor(cursor),
         Sql::Set(Set::SetTransaction { modes, snapshot: None, session: false }) => {
             session.set_transaction(modes)

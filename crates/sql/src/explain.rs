@@ -17,13 +17,15 @@ use std::time::Instant;
 use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Insert, Query, SetExpr, Statement as Sql};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Insert, ObjectName, Query, SetExpr, Statement as Sql, TableObject,
+};
 use futures::{StreamExt, stream};
 use lode_engine::Table;
 
 use crate::execute::{change_with, run_sql, some_target, verb, with_source};
 use crate::session::{plan, start};
-use crate::statement::{StatementResult, prepare};
+use crate::statement::{StatementResult, fold, prepare, table_name};
 use crate::{Session, SqlError, TransactionStatus, dml, modelled, short};
 
 /// The savepoint up to which an analysed change is undone.
@@ -75,6 +77,12 @@ async fn explained(
                 None => insert,
             };
             dml::check_insert(&snapshot, &insert)?;
+            if let TableObject::TableName(name) = &insert.table
+                && let Some(table) = snapshot.table(&table_name(name)?)
+            {
+                let names: Vec<String> = insert.columns.iter().map(last_part).collect();
+                dml::column_numbers(&table, &names)?;
+            }
             let found = source(&insert).map(|query| (query, None));
             let columns = insert.columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let columns = if columns.is_empty() { columns } else { format!(" ({columns})") };
@@ -147,6 +155,11 @@ async fn query_explained(
         true => Ok(result),
         false => short::explained(session, &given.statement, result).await,
     }
+}
+
+/// The column that an INSERT names.
+fn last_part(name: &ObjectName) -> String {
+    name.0.last().and_then(|part| part.as_ident()).map_or_else(|| name.to_string(), fold)
 }
 
 fn name_of(table: Option<&Arc<Table>>) -> &str {

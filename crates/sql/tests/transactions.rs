@@ -529,7 +529,7 @@ async fn btree_indexes_lead_to_the_same_rows() {
     .await
     .unwrap();
     let rows_of = "SELECT value, value * 7919 % 1009, 'name ' || (value * 31 % 5003), value * 1.25, repeat('y', 150) FROM generate_series";
-    s.execute(&format!("INSERT INTO t {rows_of}(1, 20000)")).await.unwrap();
+    s.execute(&format!("INSERT INTO t {rows_of}(1, 20000) AS value")).await.unwrap();
     s.execute("CREATE INDEX by_g ON t USING btree (g, k)").await.unwrap();
     s.execute("CREATE INDEX by_s ON t (s)").await.unwrap();
     s.execute("CREATE UNIQUE INDEX by_k ON t USING btree (k)").await.unwrap();
@@ -591,7 +591,7 @@ async fn btree_indexes_lead_to_the_same_rows() {
     assert_eq!(ask(&s, "UPDATE t SET k = 8 WHERE k = 7").await, "23505");
     // A load, which writes its pages before the commit.
     s.execute("SET lode.bulk_rows = 1000").await.unwrap();
-    s.execute(&format!("INSERT INTO t {rows_of}(30001, 60000)")).await.unwrap();
+    s.execute(&format!("INSERT INTO t {rows_of}(30001, 60000) AS value")).await.unwrap();
     check(&s, "a load").await;
     assert_eq!(db.check().unwrap(), Vec::<String>::new());
     drop((s, db));

@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::sql::sqlparser::ast::ObjectName;
-use lode_engine::Table;
+use lode_engine::{Fill, Table};
 
 use super::format::{Format, LineFormat};
 use super::line_rows::{LineRows, Lines, lines_of};
@@ -43,6 +43,13 @@ impl Load {
         };
         if let Some(i) = (1..numbers.len()).find(|&i| numbers[..i].contains(&numbers[i])) {
             return Err(SqlError::ColumnTwice { column: columns[i].clone(), how: "named" });
+        }
+        let is_filled = |c: usize| !matches!(table.def().columns[c].fill, Fill::Null | Fill::Generated(_));
+        let left_out = (0..table.def().columns.len()).filter(|&c| !numbers.contains(&(c as u16)));
+        if let Some(c) = left_out.into_iter().find(|&c| is_filled(c)) {
+            let name = &table.def().columns[c].name;
+            let what = format!("COPY FROM that leaves out the column \"{name}\", which has a default");
+            return Err(SqlError::Unsupported(what));
         }
         Ok(Self { work, table, columns: numbers })
     }

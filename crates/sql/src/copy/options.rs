@@ -82,7 +82,10 @@ pub(super) fn parse_format(otherwise: Kind, options: &[CopyOption]) -> Result<Fo
         (_, _, None) => {}
     }
     match lines.null.as_bytes().contains(&lines.delimiter) {
-        true => wrong("COPY delimiter must not appear in the NULL specification"),
+        true => Err(SqlError::failed(
+            state::FEATURE_NOT_SUPPORTED,
+            "COPY delimiter must not appear in the NULL specification",
+        )),
         false => Ok(Format::Lines(lines)),
     }
 }

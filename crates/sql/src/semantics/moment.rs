@@ -429,7 +429,7 @@ mod tests {
     use datafusion::arrow::util::display::array_value_to_string;
 
     use super::*;
-    use crate::semantics::{cast_or_null, unfit};
+    use crate::semantics::{as_copied, cast_or_null, unfit};
 
     /// Each line: a text, PostgreSQL 15's TIMESTAMP or SQLSTATE, its DATE or SQLSTATE. `!` before a state where Lode has
     /// it in the place of PostgreSQL's answer.
@@ -438,7 +438,7 @@ mod tests {
     fn answer(text: &str, to: &DataType) -> String {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
         match cast_or_null(&texts, to).unwrap() {
-            (values, None) => array_value_to_string(&values, 0).unwrap().replace('T', " "),
+            (values, None) => array_value_to_string(&as_copied(&values).unwrap(), 0).unwrap(),
             (_, Some(row)) => unfit(&texts, row, to).sqlstate().to_owned(),
         }
     }

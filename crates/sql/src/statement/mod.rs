@@ -8,6 +8,7 @@ mod cursor;
 mod depth;
 mod dialect;
 mod identifiers;
+mod inline;
 mod literals;
 mod names;
 mod output_names;

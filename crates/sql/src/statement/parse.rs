@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Sql};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -13,6 +14,7 @@ use super::cursor::parse_fetch;
 use super::depth;
 use super::dialect::LodeDialect;
 use super::identifiers::Overriding;
+use super::inline::{Inline, inline_rows};
 use super::sequences::{self, SequenceStatement};
 use super::short_shape::Shape;
 use crate::SqlError;
@@ -31,6 +33,8 @@ pub struct Statement {
     pub(crate) sequence: Option<Arc<SequenceStatement>>,
     /// Whether it is a MOVE: the tree of both is that of FETCH.
     pub(crate) moves: bool,
+    /// The rows of a COPY FROM STDIN that stand behind it.
+    pub(crate) rows: Option<Bytes>,
 }
 
 impl fmt::Display for Statement {
@@ -41,7 +45,14 @@ impl fmt::Display for Statement {
 
 impl Statement {
     pub(crate) fn new(parsed: Parsed, depth: usize) -> Self {
-        Self { parsed: Arc::new(parsed), depth, shape: Arc::default(), sequence: None, moves: false }
+        Self {
+            parsed: Arc::new(parsed),
+            depth,
+            shape: Arc::default(),
+            sequence: None,
+            moves: false,
+            rows: None,
+        }
     }
 
     /// Its shape, if it can be short.
@@ -80,6 +91,19 @@ impl Statement {
     /// # Errors
     /// [`SqlError::Syntax`] with the line and column in the script.
     pub fn parse(script: &str) -> Result<Vec<Self>, SqlError> {
+        let Some(Inline { before, rows, after }) = inline_rows(script) else {
+            return Self::parse_sql(script);
+        };
+        let mut statements = Self::parse_sql(before)?;
+        if let Some(copy) = statements.last_mut() {
+            copy.rows = Some(Bytes::copy_from_slice(rows.as_bytes()));
+        }
+        let lines = script[..script.len() - after.len()].bytes().filter(|b| *b == b'\n').count() as u64;
+        statements.extend(Self::parse(after).map_err(|e| e.moved_down(lines))?);
+        Ok(statements)
+    }
+
+    fn parse_sql(script: &str) -> Result<Vec<Self>, SqlError> {
         let dialect = LodeDialect;
         let tokens = Tokenizer::new(&dialect, script).tokenize_with_location()?;
         let depth = depth::depth(&tokens)?;
