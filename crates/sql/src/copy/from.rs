@@ -9,8 +9,9 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::sql::sqlparser::ast::ObjectName;
-use lode_engine::{Fill, Table};
+use lode_engine::{Snapshot, Table};
 
+use super::defaults::{nullable, with_defaults};
 use super::format::{Format, LineFormat};
 use super::line_rows::{LineRows, Lines, lines_of};
 use super::stream::CopyIn;
@@ -29,13 +30,14 @@ const WAITING_BATCHES: usize = 2;
 /// A load that is about to begin.
 struct Load {
     work: StatementTxn,
+    snapshot: Snapshot,
     table: Arc<Table>,
     columns: Vec<u16>,
 }
 
 impl Load {
     async fn begin(session: &Session, name: &ObjectName, columns: &[String]) -> Result<Self, SqlError> {
-        let Change { work, table, .. } = Change::begin(session, &table_name(name)?).await?;
+        let Change { work, snapshot, table } = Change::begin(session, &table_name(name)?).await?;
         let numbers = if columns.is_empty() {
             (0..table.def().columns.len() as u16).collect()
         } else {
@@ -44,20 +46,13 @@ impl Load {
         if let Some(i) = (1..numbers.len()).find(|&i| numbers[..i].contains(&numbers[i])) {
             return Err(SqlError::ColumnTwice { column: columns[i].clone(), how: "named" });
         }
-        let is_filled = |c: usize| !matches!(table.def().columns[c].fill, Fill::Null | Fill::Generated(_));
-        let left_out = (0..table.def().columns.len()).filter(|&c| !numbers.contains(&(c as u16)));
-        if let Some(c) = left_out.into_iter().find(|&c| is_filled(c)) {
-            let name = &table.def().columns[c].name;
-            let what = format!("COPY FROM that leaves out the column \"{name}\", which has a default");
-            return Err(SqlError::Unsupported(what));
-        }
-        Ok(Self { work, table, columns: numbers })
+        Ok(Self { work, snapshot, table, columns: numbers })
     }
 
     async fn run(self, session: &Session, source: Source) -> Result<u64, SqlError> {
-        let Self { work, table, columns } = self;
-        let schema = arrow_schema(table.def());
-        let mut rows = open(source, table.clone(), schema.clone(), columns).await?;
+        let Self { work, snapshot, table, columns } = self;
+        let schema = nullable(&arrow_schema(table.def()));
+        let mut rows = open(source, table.clone(), schema.clone(), columns.clone()).await?;
         let mut builder = RecordBatchReceiverStreamBuilder::new(schema, WAITING_BATCHES);
         let sender = builder.tx();
         builder.spawn_blocking(move || {
@@ -71,7 +66,8 @@ impl Load {
         });
         let def = Arc::new(table.def().clone());
         let checks = Checks::of(&session.state(), &def)?;
-        let (work, rows) = load(work, def, checks, builder.build()).await?;
+        let rows = with_defaults(session, snapshot, &def, &columns, builder.build()).await?;
+        let (work, rows) = load(work, def, checks, rows).await?;
         blocking(move || work.finish()).await?;
         Ok(rows)
     }

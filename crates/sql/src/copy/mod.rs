@@ -9,6 +9,7 @@
 //! PostgreSQL's text format. CSV is as PostgreSQL's: an unquoted empty field is NULL, a quoted one is the empty text.
 
 mod csv_reader;
+mod defaults;
 mod format;
 mod from;
 mod line_rows;
