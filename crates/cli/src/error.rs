@@ -62,7 +62,7 @@ impl CliError {
         let text = match self {
             Self::Failed(text) | Self::Usage(text) => text,
             Self::Sql(e) => {
-                statement = e.to_string();
+                statement = with_sqlstate(e);
                 &statement
             }
             Self::Interrupted => "interrupted",
@@ -80,6 +80,11 @@ impl CliError {
             Self::OutputClosed => 0,
         }
     }
+}
+
+/// A failure of a statement as users see it: `ERROR 42P01: there is no table x`.
+pub(crate) fn with_sqlstate(e: &SqlError) -> String {
+    format!("ERROR {}: {e}", e.sqlstate())
 }
 
 impl From<SqlError> for CliError {

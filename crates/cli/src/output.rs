@@ -40,6 +40,12 @@ pub(crate) async fn write(result: StatementResult, format: Format) -> CliResult 
             write_csv(&mut out, &schema, stream).await?
         }
         (StatementResult::Rows { stream, .. }, Format::Json) => write_json(&mut out, stream).await?,
+        // The rows stand alone, so that another COPY can read them.
+        (StatementResult::CopyOut(mut copy), _) => {
+            while let Some(bytes) = copy.next().await? {
+                out.write_all(&bytes)?;
+            }
+        }
         (StatementResult::Count { verb, rows }, Format::Table) => writeln!(out, "{verb} {rows}")?,
         (StatementResult::Done { verb }, Format::Table) => writeln!(out, "{verb}")?,
         _ => {}

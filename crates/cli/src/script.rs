@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lode_sql::Session;
+use lode_sql::{CopyIn, Session, StatementResult};
 
-use crate::error::{CliError, CliResult};
+use crate::error::{CliError, CliResult, with_sqlstate};
 use crate::interrupt;
 use crate::output::{self, Format};
 use crate::split::{is_blank, statement_end};
@@ -29,36 +29,79 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs the statements of `text` one after the other.
-    pub(crate) async fn run(&mut self, text: &str) -> CliResult {
+    /// Runs the statements of `text` one after the other. The rows of a COPY FROM STDIN follow its statement; without
+    /// any there, `more` is asked for lines.
+    pub(crate) async fn run(&mut self, text: &str, more: &mut NextLine<'_>) -> CliResult {
         let mut from = 0;
         while let Some(end) = statement_end(&text[from..]) {
-            self.run_one(&text[from..from + end], 1 + line_breaks(&text[..from])).await?;
+            let line = 1 + line_breaks(&text[..from]);
+            let copy = self.run_one(&text[from..from + end], line).await?;
             from += end;
+            let Some(copy) = copy else { continue };
+            if is_blank(&text[from..]) {
+                from = text.len();
+                self.copy_in(copy, more).await?;
+            } else {
+                from += text[from..].find('\n').map_or(0, |at| at + 1);
+                let mut lines = || {
+                    let rest = &text[from..];
+                    let end = rest.find('\n').map_or(rest.len(), |at| at + 1);
+                    from += end;
+                    Ok((end > 0).then(|| rest.as_bytes()[..end].to_vec()))
+                };
+                self.copy_in(copy, &mut lines).await?;
+            }
         }
-        self.run_one(&text[from..], 1 + line_breaks(&text[..from])).await
+        match self.run_one(&text[from..], 1 + line_breaks(&text[..from])).await? {
+            Some(copy) => self.copy_in(copy, more).await,
+            None => Ok(()),
+        }
     }
 
-    /// Runs one statement, which starts at line `line` of its source.
-    async fn run_one(&mut self, text: &str, line: usize) -> CliResult {
+    /// Hands lines to a COPY FROM STDIN, up to the one that is `\.`.
+    async fn copy_in(&mut self, mut copy: CopyIn, next_line: &mut NextLine<'_>) -> CliResult {
+        while let Some(mut line) = next_line()? {
+            if matches!(line.as_slice(), b"\\." | b"\\.\n" | b"\\.\r\n") {
+                break;
+            }
+            if line.last() != Some(&b'\n') {
+                line.push(b'\n');
+            }
+            copy.write(line).await;
+        }
+        let rows = interrupt::until_signal(async move { Ok(copy.finish().await?) }).await?;
+        output::write(StatementResult::Count { verb: "COPY", rows }, self.format).await?;
+        (self.done)();
+        Ok(())
+    }
+
+    /// Runs one statement, which starts at line `line` of its source. A COPY FROM STDIN is returned: it waits for rows.
+    async fn run_one(&mut self, text: &str, line: usize) -> CliResult<Option<CopyIn>> {
         if is_blank(text) {
-            return Ok(());
+            return Ok(None);
         }
         interrupt::check()?;
         let start = Instant::now();
         let (session, format) = (Arc::clone(self.session), self.format);
         let text = text.to_string();
-        interrupt::until_signal(async move {
+        let copy = interrupt::until_signal(async move {
+            let mut copy = None;
             for result in session.execute(&text).await? {
-                output::write(result, format).await?;
+                match result {
+                    StatementResult::CopyIn(waiting) => copy = Some(waiting),
+                    result => output::write(result, format).await?,
+                }
             }
-            Ok(())
+            Ok(copy)
         })
         .await
         .map_err(|e| match e {
             CliError::Sql(e) => CliError::Sql(e.moved_down(line as u64 - 1)),
             e => e,
         })?;
+        if copy.is_some() {
+            return Ok(copy);
+        }
         (self.done)();
         if self.timing {
             let modelled = self.session.last_modelled();
@@ -69,7 +112,7 @@ impl Runner<'_> {
                 modelled.unwrap_or_default()
             ))?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Runs the statements of a file or a pipe as they are read. A failure names the line of its statement.
@@ -83,27 +126,70 @@ impl Runner<'_> {
             pending.push_str(more);
             while let Some(end) = statement_end(&pending) {
                 let rest = pending.split_off(end);
-                self.run_at(source, &pending, pending_line).await?;
+                let copy = self.run_at(source, &pending, pending_line).await?;
+                let statement_line = pending_line + leading_line_breaks(&pending);
                 pending_line += line_breaks(&pending);
                 pending = rest;
+                if let Some(copy) = copy {
+                    // The rows begin with the next line.
+                    let mut lines = 0;
+                    let mut next_line = || {
+                        let mut line = Vec::new();
+                        let read = interrupt::idle(|| input.read_until(b'\n', &mut line));
+                        read.map_err(|e| CliError::file(source, e))?;
+                        lines += usize::from(!line.is_empty());
+                        Ok((!line.is_empty()).then_some(line))
+                    };
+                    if !more.ends_with('\n') {
+                        next_line()?;
+                    }
+                    let copied = self.copy_in(copy, &mut next_line).await;
+                    copied.map_err(|e| at_statement(source, statement_line, e))?;
+                    line += lines;
+                    pending_line = line + line_breaks(more);
+                    pending.clear();
+                }
             }
             line += line_breaks(more);
             if bytes.is_empty() {
-                return self.run_at(source, &pending, pending_line).await;
+                return match self.run_at(source, &pending, pending_line).await? {
+                    Some(copy) => self.copy_in(copy, &mut || Ok(None)).await,
+                    None => Ok(()),
+                };
             }
         }
     }
 
-    async fn run_at(&mut self, source: &Path, text: &str, line: usize) -> CliResult {
-        let blank_lines = text.chars().take_while(|c| c.is_whitespace()).filter(|c| *c == '\n').count();
-        self.run_one(text, line).await.map_err(|e| match e {
-            CliError::Sql(e) if e.line().is_some() => CliError::file(source, e),
-            CliError::Sql(e) => {
-                CliError::file(source, format!("statement at line {}: {e}", line + blank_lines))
-            }
-            other => other,
-        })
+    async fn run_at(&mut self, source: &Path, text: &str, line: usize) -> CliResult<Option<CopyIn>> {
+        let result = self.run_one(text, line).await;
+        result.map_err(|e| at_statement(source, line + leading_line_breaks(text), e))
     }
+}
+
+/// Lines, each with its line break, unless it is the last; `None` at the end.
+pub(crate) type NextLine<'a> = dyn FnMut() -> CliResult<Option<Vec<u8>>> + 'a;
+
+/// A failure of the statement at this line of a file.
+fn at_statement(source: &Path, line: usize, e: CliError) -> CliError {
+    match e {
+        CliError::Sql(e) if e.line().is_some() => CliError::file(source, with_sqlstate(&e)),
+        CliError::Sql(e) => {
+            CliError::file(source, format!("statement at line {line}: {}", with_sqlstate(&e)))
+        }
+        other => other,
+    }
+}
+
+fn leading_line_breaks(text: &str) -> usize {
+    text.chars().take_while(|c| c.is_whitespace()).filter(|c| *c == '\n').count()
+}
+
+/// The lines of standard input.
+pub(crate) fn standard_input() -> CliResult<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    interrupt::idle(|| io::stdin().lock().read_until(b'\n', &mut line))
+        .map_err(|e| CliError::file(Path::new("standard input"), e))?;
+    Ok((!line.is_empty()).then_some(line))
 }
 
 /// Reads up to the end of a line or to a `;`, whichever comes first. It does not wait for the end of the line,

@@ -16,7 +16,7 @@ use crate::drive_file::{Opened, Resources};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::output::Format;
-use crate::script::{ROLLED_BACK, Runner, println_quietly};
+use crate::script::{ROLLED_BACK, Runner, println_quietly, standard_input};
 use crate::table::{TextTable, bytes, count};
 
 const HELP: &str = "\
@@ -100,7 +100,14 @@ fn run_statements(
     let mut done = || changed = true;
     let result = resources.block_on(async {
         let mut runner = Runner { session: &session, format, timing, done: &mut done };
-        runner.run(text).await
+        let mut told = false;
+        let mut rows = || {
+            if !std::mem::replace(&mut told, true) {
+                println_quietly("Enter rows, a line each, and then \\. on a line of its own.")?;
+            }
+            standard_input()
+        };
+        runner.run(text, &mut rows).await
     });
     if changed {
         opened.keep();

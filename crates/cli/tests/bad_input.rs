@@ -405,7 +405,7 @@ fn ctrl_c_during_a_load_leaves_a_usable_drive() {
 fn ctrl_c_cancels_a_statement() {
     let dir = Dir::new();
     let file = image(&dir);
-    let endless = "SELECT count(*) FROM generate_series(1, 100000) a(x), generate_series(1, 100000000) b(y) WHERE x + y = 7";
+    let endless = "SELECT count(*) FROM generate_series(1, 100000) AS value a(x), generate_series(1, 100000000) b(y) WHERE x + y = 7";
     let mut child = lode().args(["sql", &file]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(format!("SELECT 'started' AS s;\n{endless};\n").as_bytes()).unwrap();
@@ -430,7 +430,7 @@ fn wait_for(from: &mut impl Read, words: &str) {
 fn a_reader_that_goes_away_is_no_error() {
     let dir = Dir::new();
     let file = image(&dir);
-    let sql = "SELECT * FROM generate_series(1, 400000)";
+    let sql = "SELECT * FROM generate_series(1, 400000) AS value";
     for format in ["csv", "table", "json"] {
         let mut child = lode().args(["sql", &file, "--format", format, "-c", sql]).spawn().unwrap();
         let mut first = [0; 16];

@@ -17,7 +17,7 @@ fn small(dir: &Dir) -> String {
 }
 
 const SCRIPT: &str = "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT); \
-                      INSERT INTO t SELECT value, value % 100 FROM generate_series(1, 20000)";
+                      INSERT INTO t SELECT value, value % 100 FROM generate_series(1, 20000) AS value";
 const ANALYZE: &str = "EXPLAIN ANALYZE SELECT count(*) FROM t WHERE a < 3";
 
 /// The line of EXPLAIN ANALYZE about modelled time.

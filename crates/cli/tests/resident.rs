@@ -77,7 +77,7 @@ fn large_statements_stay_within_a_small_limit() {
         format!(
             "INSERT INTO t SELECT value, value * 7919 % {ROWS}, \
              lpad((value * 7919 % {ROWS})::TEXT, 8, '0') || repeat(chr((97 + value % 26)::INT), {TEXT_BYTES} - 8) \
-             FROM generate_series(1, {ROWS})"
+             FROM generate_series(1, {ROWS}) AS value"
         ),
         format!("COPY (SELECT * FROM t ORDER BY s) TO '{sorted}' (FORMAT csv, HEADER true)"),
         "UPDATE t SET s = s || 'x'".into(),

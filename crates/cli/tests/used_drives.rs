@@ -71,7 +71,7 @@ impl Used {
         let full = loop {
             let text = format!(
                 "INSERT INTO junk SELECT x, x * 7919, repeat(CAST(x * 31 AS TEXT), 12) \
-                 FROM generate_series({}, {}) t(x)",
+                 FROM generate_series({}, {}) AS value t(x)",
                 rows + 1,
                 rows + 4000
             );

@@ -67,7 +67,7 @@ async fn took(
         match result {
             StatementResult::Count { rows, .. } => assert_eq!(rows, 1),
             StatementResult::Rows { schema, .. } => assert_eq!(*schema.field(0).data_type(), DataType::Int64),
-            StatementResult::Done { verb } => panic!("{verb}"),
+            other => panic!("{other:?}"),
         }
     }
     Ok(begun.elapsed().as_secs_f64() * 1e6 / f64::from(statements))
@@ -85,7 +85,7 @@ async fn run(file: &str, rows: u64, statements: u32) -> Result<(), Box<dyn Error
         .execute(&format!(
             "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT NOT NULL, filler TEXT);
              SET lode.bulk_rows = 1000;
-             INSERT INTO t SELECT value, value, repeat('x', 84) FROM generate_series(0, {});
+             INSERT INTO t SELECT value, value, repeat('x', 84) FROM generate_series(0, {}) AS value;
              RESET lode.bulk_rows",
             rows - 1
         ))

@@ -13,17 +13,17 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
-use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
+use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Insert, Query, Set, SetExpr, Statement as Sql, With};
 use futures::future::BoxFuture;
 use lode_engine::{EngineError, Snapshot, Table};
 use tracing::Instrument;
 
-use crate::session::{plan, start};
+use crate::session::plan;
 use crate::statement::{OutputNames, ShortShape as Shape, Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
-use crate::{Prepared, Session, SqlError, alter, copy, ddl, dml, modelled, sequences, short, show, upkeep};
+use crate::{Prepared, Session, SqlError, alter, copy, ddl, dml, explain, sequences, short, show, upkeep};
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
 const SHALLOW_DEPTH_MAX: usize = 32;
@@ -224,23 +224,35 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
     if let Some(sequence) = &statement.sequence {
         return sequences::define(session, sequence).await;
     }
+    if let Some(Sql::Fetch { name, direction, into: None, .. }) = statement.sql() {
+        return session.fetch(name, direction, statement.moves).await;
+    }
     let mut parsed = (*statement.parsed).clone();
     prepare(&mut parsed)?;
+    if let (Some(Sql::Declare { stmts: given }), Parsed::Statement(sql)) = (statement.sql(), &parsed)
+        && let Sql::Declare { stmts } = sql.as_ref()
+    {
+        let query = given.first().and_then(|d| d.for_query.as_ref());
+        return session.declare_cursor(stmts, query.and_then(|q| OutputNames::of(q))).await;
+    }
     match &parsed {
         Parsed::Statement(sql) => {
-            let result = run_sql(session, sql).await?;
+            let mut result = run_sql(session, sql).await?;
+            if let StatementResult::CopyIn(mut copy) = result {
+                let Some(rows) = &statement.rows else { return Ok(StatementResult::CopyIn(copy)) };
+                copy.write(rows.clone()).await;
+                result = StatementResult::Count { verb: "COPY", rows: copy.finish().await? };
+            }
             Ok(match statement.sql() {
                 Some(Sql::Query(query)) => result.named(OutputNames::of(query)),
                 _ => result,
             })
         }
         Parsed::Explain(explain) => {
-            let result = run_explain(session, explain).await?;
-            match (explain.options.analyze, statement.parsed.as_ref()) {
-                // EXPLAIN ANALYZE runs the plan that it shows.
-                (false, Parsed::Explain(given)) => short::explained(session, &given.statement, result).await,
-                _ => Ok(result),
-            }
+            let Parsed::Explain(given) = statement.parsed.as_ref() else {
+                unreachable!("a statement keeps its kind");
+            };
+            explain::run(session, explain, given).await
         }
         Parsed::Reset(reset) => show::reset(session, reset),
         Parsed::CreateExternalTable(_) => Err(SqlError::Unsupported(
@@ -250,7 +262,7 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
     }
 }
 
-async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlError> {
+pub(crate) async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlError> {
     match sql {
         Sql::Query(query) => match change_with(query)? {
             Some((with, Sql::Insert(insert))) => dml::insert(session, &with_source(insert, with)?).await,
@@ -284,6 +296,7 @@ async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlErr
             session.run_prepared(&prepared, &values).await
         }
         Sql::Deallocate { name, .. } => session.deallocate(name),
+        Sql::Close { cursor } => session.close_cursor(cursor),
         Sql::Set(Set::SetTransaction { modes, snapshot: None, session: false }) => {
             session.set_transaction(modes)
         }
@@ -343,7 +356,7 @@ pub(crate) async fn planned_schema(
 }
 
 /// The parts of `WITH ... INSERT | UPDATE | DELETE`, which the parser takes for a query.
-fn change_with(query: &Query) -> Result<Option<(With, &Sql)>, SqlError> {
+pub(crate) fn change_with(query: &Query) -> Result<Option<(With, &Sql)>, SqlError> {
     let (SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change)) = query.body.as_ref()
     else {
         return Ok(None);
@@ -356,7 +369,7 @@ fn change_with(query: &Query) -> Result<Option<(With, &Sql)>, SqlError> {
 }
 
 /// The INSERT with the statement's WITH moved to its source.
-fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
+pub(crate) fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
     let mut insert = insert.clone();
     match &mut insert.source {
         Some(source) if source.with.is_none() => source.with = Some(with),
@@ -365,51 +378,12 @@ fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
     Ok(insert)
 }
 
-/// DataFusion explains queries. EXPLAIN of a change shows the query that finds its rows. EXPLAIN ANALYZE of a change
-/// is refused, since it would make the change.
-async fn run_explain(session: &Session, explain: &ExplainStatement) -> Result<StatementResult, SqlError> {
-    let Parsed::Statement(sql) = explain.statement.as_ref() else {
-        return Err(SqlError::Unsupported("EXPLAIN of this statement".into()));
-    };
-    let snapshot = session.snapshot().await?;
-    let (query, target) = match sql.as_ref() {
-        Sql::Query(_) => {
-            let result = session.query(Parsed::Explain(explain.clone())).await?;
-            return match explain.options.analyze && session.database().host().is_some() {
-                true => modelled::explained(session, result),
-                false => Ok(result),
-            };
-        }
-        _ if explain.options.analyze => {
-            return Err(SqlError::Unsupported(format!(
-                "EXPLAIN ANALYZE {}: it would change the table",
-                verb(sql, 1)
-            )));
-        }
-        Sql::Insert(insert) => match &insert.source {
-            Some(source) => (source.clone(), None),
-            None => return Err(SqlError::Unsupported("INSERT without VALUES or a query".into())),
-        },
-        Sql::Update(update) => some_target(dml::explain_update(&snapshot, update)?),
-        Sql::Delete(delete) => some_target(dml::explain_delete(&snapshot, delete)?),
-        other => return Err(SqlError::Unsupported(format!("EXPLAIN {}", verb(other, 2)))),
-    };
-    let state = session.state_at(snapshot, target);
-    let statement = Parsed::Explain(ExplainStatement {
-        options: explain.options.clone(),
-        statement: Box::new(Parsed::Statement(Box::new(Sql::Query(query)))),
-    });
-    let plan = plan(&state, statement).await?;
-    let (schema, stream) = start(&state, &plan).await?;
-    Ok(StatementResult::Rows { schema, stream })
-}
-
-fn some_target((query, table): (Box<Query>, Arc<Table>)) -> (Box<Query>, Option<Arc<Table>>) {
+pub(crate) fn some_target((query, table): (Box<Query>, Arc<Table>)) -> (Box<Query>, Option<Arc<Table>>) {
     (query, Some(table))
 }
 
 /// The first words of a statement, for messages.
-fn verb(sql: &Sql, words: usize) -> String {
+pub(crate) fn verb(sql: &Sql, words: usize) -> String {
     let text = sql.to_string();
     text.split_whitespace().take(words).collect::<Vec<_>>().join(" ").trim_end_matches(';').to_owned()
 }

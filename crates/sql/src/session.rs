@@ -279,6 +279,11 @@ impl Session {
         Self { alone: true, ..self.clone() }
     }
 
+    /// The same session with a transaction of its own, which none of its other statements sees.
+    pub(crate) fn with_own_transaction(&self) -> Self {
+        Self { transactions: Transactions::default(), ..self.clone() }
+    }
+
     /// Whether its statements exclude the commits of others.
     pub(crate) fn commits_alone(&self) -> bool {
         self.alone

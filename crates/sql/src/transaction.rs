@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use lode_engine::{Database, SavedChanges, Snapshot, WriteTxn};
 use parking_lot::Mutex;
 
+use crate::cursor::Cursors;
 use crate::error::state;
 use crate::statement::{StatementResult, fold};
 use crate::threads::blocking;
@@ -57,6 +58,7 @@ struct OpenTransaction {
     failed: bool,
     read_only: bool,
     savepoints: Vec<(String, SavedChanges)>,
+    cursors: Cursors,
 }
 
 /// The transaction in which a statement changes something.
@@ -114,6 +116,13 @@ impl Transactions {
         if let Some(open) = &mut *self.slot.lock() {
             open.failed = true;
         }
+    }
+
+    /// Does something with the cursors of the open transaction and the number of its savepoints; `None` if none is open.
+    pub(crate) fn with_cursors<T>(&self, act: impl FnOnce(&mut Cursors, usize) -> T) -> Option<T> {
+        let mut slot = self.slot.lock();
+        let open = slot.as_mut()?;
+        Some(act(&mut open.cursors, open.savepoints.len()))
     }
 
     /// Takes the engine's transaction, if one is open.
@@ -293,14 +302,22 @@ impl Session {
     }
 
     /// BEGIN. Within a transaction it has no effect, as in PostgreSQL.
-    async fn begin(&self, read_only: bool) -> Result<(), SqlError> {
+    pub(crate) async fn begin(&self, read_only: bool) -> Result<(), SqlError> {
         if self.transaction_status() != TransactionStatus::Idle {
             return Ok(());
         }
         let db: Database = self.database().clone();
         let txn = self.brief(move || Ok(db.begin_write()?)).await?;
         let (txn, mark, began) = (Some(txn), Arc::default(), Utc::now());
-        let open = OpenTransaction { txn, mark, began, failed: false, read_only, savepoints: Vec::new() };
+        let open = OpenTransaction {
+            txn,
+            mark,
+            began,
+            failed: false,
+            read_only,
+            savepoints: Vec::new(),
+            cursors: Cursors::default(),
+        };
         *self.transactions().slot.lock() = Some(open);
         Ok(())
     }
@@ -320,7 +337,7 @@ impl Session {
         Ok(StatementResult::done(if committed.await? { "COMMIT" } else { "ROLLBACK" }))
     }
 
-    async fn savepoint(&self, name: &Ident) -> Result<StatementResult, SqlError> {
+    pub(crate) async fn savepoint(&self, name: &Ident) -> Result<StatementResult, SqlError> {
         let (transactions, name) = (self.transactions().clone(), fold(name));
         let Some(mut txn) = transactions.take(false)? else {
             return Err(SqlError::NoTransaction("SAVEPOINT"));
@@ -336,7 +353,7 @@ impl Session {
         self.brief(work).await
     }
 
-    async fn roll_back_to(&self, name: &Ident) -> Result<StatementResult, SqlError> {
+    pub(crate) async fn roll_back_to(&self, name: &Ident) -> Result<StatementResult, SqlError> {
         let name = fold(name);
         let mut slot = self.transactions().slot.lock();
         let Some(open) = &mut *slot else { return Err(SqlError::NoTransaction("ROLLBACK TO SAVEPOINT")) };
@@ -347,11 +364,12 @@ impl Session {
         };
         txn.rollback_to(&open.savepoints[at].1);
         open.savepoints.truncate(at + 1);
+        open.cursors.roll_back_to(at + 1);
         open.failed = false;
         Ok(StatementResult::done("ROLLBACK"))
     }
 
-    fn release(&self, name: &Ident) -> Result<StatementResult, SqlError> {
+    pub(crate) fn release(&self, name: &Ident) -> Result<StatementResult, SqlError> {
         let mut slot = self.transactions().slot.lock();
         let Some(open) = &mut *slot else { return Err(SqlError::NoTransaction("RELEASE SAVEPOINT")) };
         if open.failed {
@@ -359,6 +377,7 @@ impl Session {
         }
         let at = position(open, &fold(name))?;
         open.savepoints.truncate(at);
+        open.cursors.release(at);
         Ok(StatementResult::done("RELEASE"))
     }
 }

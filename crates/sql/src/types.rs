@@ -41,8 +41,68 @@ pub(crate) fn declared_type(declared: &Sql) -> Result<(DataType, Option<u32>), S
         Sql::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             plain(DataType::Timestamp)
         }
-        _ => Err(SqlError::Unsupported(format!("columns of type {declared}"))),
+        _ => Err(unknown_type(declared)
+            .unwrap_or_else(|| SqlError::Unsupported(format!("columns of type {declared}")))),
     }
+}
+
+/// The error of a type that PostgreSQL does not have either; `None` if it is one that only Lode lacks.
+pub(crate) fn unknown_type(declared: &Sql) -> Option<SqlError> {
+    const KNOWN: [&str; 46] = [
+        "uuid",
+        "json",
+        "jsonb",
+        "xml",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "money",
+        "point",
+        "line",
+        "lseg",
+        "box",
+        "path",
+        "polygon",
+        "circle",
+        "tsvector",
+        "tsquery",
+        "oid",
+        "regclass",
+        "regtype",
+        "regproc",
+        "name",
+        "bit",
+        "varbit",
+        "interval",
+        "timestamptz",
+        "timetz",
+        "time",
+        "void",
+        "record",
+        "bpchar",
+        "serial",
+        "bigserial",
+        "smallserial",
+        "serial4",
+        "serial8",
+        "serial2",
+        "int4range",
+        "int8range",
+        "numrange",
+        "tsrange",
+        "tstzrange",
+        "daterange",
+        "pg_lsn",
+        "xid",
+    ];
+    let Sql::Custom(name, _) = declared else { return None };
+    let [part] = name.0.as_slice() else { return None };
+    let known = crate::statement::fold(part.as_ident()?);
+    if KNOWN.contains(&known.as_str()) {
+        return None;
+    }
+    Some(SqlError::failed(state::UNDEFINED_OBJECT, format!("type \"{known}\" does not exist")))
 }
 
 fn decimal(declared: &Sql, digits: &ExactNumberInfo) -> Result<DataType, SqlError> {

@@ -76,7 +76,7 @@ fn values(from: u64, to: u64) -> String {
          DATE '2026-01-01' + CAST(value * 37 % 900 AS INT), \
          CASE value % 9 WHEN 0 THEN '-0' WHEN 1 THEN '0' WHEN 2 THEN 'NaN' WHEN 3 THEN 'inf' \
               ELSE CAST(value * 17 % 101 - 50 AS VARCHAR) END::DOUBLE \
-         FROM generate_series({from}, {to})"
+         FROM generate_series({from}, {to}) AS value"
     )
 }
 
@@ -214,7 +214,7 @@ async fn few_pages_are_read_for_the_first_rows() {
     run(
         &s,
         "INSERT INTO t SELECT value, CASE WHEN value % 10 = 0 THEN NULL ELSE value * 7919 % 10007 END, repeat('y', 150) \
-         FROM generate_series(1, 20000)",
+         FROM generate_series(1, 20000) AS value",
     )
     .await;
     run(&s, "CREATE INDEX by_k ON t USING btree (k)").await;
@@ -304,7 +304,7 @@ async fn zeros_of_both_signs_are_found_by_an_index() {
         &s,
         "INSERT INTO t SELECT value, CASE value WHEN 700 THEN '-0' WHEN 2900 THEN '0' ELSE CAST(value - 2000 AS VARCHAR) END::DOUBLE, \
          CASE value WHEN 800 THEN '-0' WHEN 2800 THEN '0' ELSE CAST(value - 2000 AS VARCHAR) END::REAL, repeat('y', 150) \
-         FROM generate_series(1, 4000) WHERE value <> 2000",
+         FROM generate_series(1, 4000) AS value WHERE value <> 2000",
     )
     .await;
     run(&s, "CREATE INDEX by_x ON t USING btree (x)").await;

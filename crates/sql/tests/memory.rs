@@ -21,9 +21,11 @@ async fn two_sessions(pool_bytes: usize, memory_bytes: usize) -> (Queries, Sessi
     let options = SessionOptions { target_partitions: 1, ..SessionOptions::default() };
     let queries = Queries::new(db, memory_bytes).unwrap();
     let s = queries.session(&options).unwrap();
-    s.execute(&format!("CREATE TABLE t AS SELECT value AS k, value AS v FROM generate_series(1, {ROWS})"))
-        .await
-        .unwrap();
+    s.execute(&format!(
+        "CREATE TABLE t AS SELECT value AS k, value AS v FROM generate_series(1, {ROWS}::bigint) AS value"
+    ))
+    .await
+    .unwrap();
     let other = queries.session(&options).unwrap();
     (queries, s, other)
 }

@@ -76,9 +76,9 @@ impl Run {
             .execute(&format!(
                 "SET lode.default_changes = 'pages';
                  CREATE TABLE t (k BIGINT PRIMARY KEY, a INT, s TEXT);
-                 INSERT INTO t SELECT value, value % 1000, 'text of row ' || value FROM generate_series(1, {ROWS});
+                 INSERT INTO t SELECT value, value % 1000, 'text of row ' || value FROM generate_series(1, {ROWS}) AS value;
                  CREATE TABLE u (a INT PRIMARY KEY, name TEXT);
-                 INSERT INTO u SELECT value, 'name ' || value FROM generate_series(0, 499)"
+                 INSERT INTO u SELECT value, 'name ' || value FROM generate_series(0, 499) AS value"
             ))
             .await
             .unwrap();
@@ -362,7 +362,7 @@ async fn merges_of_an_agent_take_its_time_and_not_that_of_others() {
         let run = Run::new(profile(|_| {})).await;
         let table = "SET lode.default_changes = 'delta'; SET lode.bulk_rows = 1000;
                      CREATE TABLE v (k BIGINT PRIMARY KEY, a INT);
-                     INSERT INTO v SELECT value, 0 FROM generate_series(1, 20000)";
+                     INSERT INTO v SELECT value, 0 FROM generate_series(1, 20000) AS value";
         run.session.execute(table).await.unwrap();
         let host = run.database.host().unwrap().clone();
         let (terminal, worker) = (host.new_agent(), host.new_agent());

@@ -131,7 +131,7 @@ async fn tables_that_reference_themselves_and_each_other_come_to_an_end() {
     script(
         &s,
         "CREATE TABLE tree (id INT PRIMARY KEY, up INT REFERENCES tree (id) ON DELETE CASCADE)
-         INSERT INTO tree SELECT value, CASE WHEN value = 1 THEN NULL ELSE value - 1 END FROM generate_series(1, 40) -> 40
+         INSERT INTO tree SELECT value, CASE WHEN value = 1 THEN NULL ELSE value - 1 END FROM generate_series(1, 40) AS value -> 40
          INSERT INTO tree VALUES (100, 100), (101, 102), (102, 101) -> 3
          DELETE FROM tree WHERE id = 31 -> 1
          SELECT count(*), max(id) FROM tree WHERE id < 100 -> 30,30
@@ -176,9 +176,9 @@ async fn transactions_see_what_was_deleted_and_others_are_waited_for() {
         &s,
         "CREATE TABLE p (id INT PRIMARY KEY, u INT UNIQUE)
          CREATE TABLE c (k INT PRIMARY KEY, p INT REFERENCES p ON DELETE CASCADE, u INT REFERENCES p (u) ON DELETE SET NULL)
-         INSERT INTO p SELECT value, value * 10 FROM generate_series(1, 2000) -> 2000
+         INSERT INTO p SELECT value, value * 10 FROM generate_series(1, 2000) AS value -> 2000
          SET lode.bulk_rows = 1000
-         INSERT INTO c SELECT value, 1 + value % 2000, 10 * (1 + value % 1999) FROM generate_series(1, 6000) -> 6000
+         INSERT INTO c SELECT value, 1 + value % 2000, 10 * (1 + value % 1999) FROM generate_series(1, 6000) AS value -> 6000
          BEGIN
          INSERT INTO c VALUES (7001, 5, NULL), (7002, NULL, 50), (7003, 5, 50) -> 3
          UPDATE c SET p = 5 WHERE k = 1 -> 1
@@ -295,11 +295,11 @@ async fn random_keys_do_as_the_model_does() {
             "CREATE TABLE p (id INT PRIMARY KEY); \
              CREATE TABLE c (id INT PRIMARY KEY, p INT REFERENCES p {}); \
              CREATE TABLE d (id INT PRIMARY KEY, c INT REFERENCES c {}, up INT REFERENCES d (id) {}, p INT REFERENCES p {}); \
-             INSERT INTO p SELECT value FROM generate_series(1, 30); \
-             INSERT INTO c SELECT value, CASE WHEN value % 4 = 0 THEN NULL ELSE 1 + value * 7 % 30 END FROM generate_series(1, 60); \
+             INSERT INTO p SELECT value FROM generate_series(1, 30) AS value; \
+             INSERT INTO c SELECT value, CASE WHEN value % 4 = 0 THEN NULL ELSE 1 + value * 7 % 30 END FROM generate_series(1, 60) AS value; \
              INSERT INTO d SELECT value, CASE WHEN value % 5 = 0 THEN NULL ELSE 1 + value * 11 % 60 END, \
                CASE WHEN value % 3 = 0 THEN NULL ELSE 1 + value * 31 % 200 END, \
-               CASE WHEN value % 2 = 0 THEN NULL ELSE 1 + value * 13 % 30 END FROM generate_series(1, 200)",
+               CASE WHEN value % 2 = 0 THEN NULL ELSE 1 + value * 13 % 30 END FROM generate_series(1, 200) AS value",
             on(0),
             on(1),
             on(2),

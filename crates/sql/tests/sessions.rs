@@ -89,7 +89,7 @@ async fn a_load_that_is_given_up_leaves_nothing() {
 async fn a_query_reads_its_snapshot_while_others_write() {
     let session = session();
     session.execute("CREATE TABLE t (id INT PRIMARY KEY)").await.unwrap();
-    session.execute("INSERT INTO t SELECT value FROM generate_series(1, 500)").await.unwrap();
+    session.execute("INSERT INTO t SELECT value FROM generate_series(1, 500) AS value").await.unwrap();
     let StatementResult::Rows { mut stream, .. } =
         session.execute("SELECT id FROM t").await.unwrap().pop().unwrap()
     else {

@@ -172,10 +172,10 @@ CREATE TABLE posts (id BIGINT PRIMARY KEY, who INT, at TIMESTAMP, score DOUBLE, 
 CREATE INDEX by_who ON posts USING btree (who, at);
 CREATE INDEX by_title ON posts USING btree (title, score);
 INSERT INTO lines SELECT o, n, 'item ' || (o * n % 7), o + n * 0.25, DATE '2020-01-01' + (o % 5)
-    FROM (SELECT value AS o FROM generate_series(1, 40)) CROSS JOIN (SELECT value AS n FROM generate_series(1, 9));
+    FROM (SELECT value AS o FROM generate_series(1, 40) AS value) CROSS JOIN (SELECT value AS n FROM generate_series(1, 9) AS value);
 INSERT INTO posts SELECT i, CASE WHEN i % 11 > 0 THEN i % 10 END,
     CASE WHEN i % 7 > 0 THEN TIMESTAMP '2024-01-01' + (i * 37 % 100) * INTERVAL '1 minute' END,
-    i % 4 * 0.5, 'title ' || (i % 30) FROM (SELECT value AS i FROM generate_series(1, 500));
+    i % 4 * 0.5, 'title ' || (i % 30) FROM (SELECT value AS i FROM generate_series(1, 500) AS value);
 UPDATE lines SET item = 'changed' WHERE o = 7 AND n = 3;
 DELETE FROM lines WHERE o = 8 AND n = 1;
 INSERT INTO posts VALUES (501, 3, NULL, 'NaN', 'new'), (502, NULL, NULL, -0.0, 'title 1')";
@@ -323,8 +323,8 @@ async fn the_few_rows_of_a_range_are_changed_the_short_way() {
 const JOINED: &str = "
 CREATE TABLE people (id BIGINT PRIMARY KEY, name TEXT UNIQUE, boss INT);
 CREATE TABLE tags (post BIGINT, tag VARCHAR(9), weight DOUBLE, PRIMARY KEY (post, tag));
-INSERT INTO people SELECT i, 'name ' || i, CASE WHEN i > 1 THEN i / 2 END FROM (SELECT value AS i FROM generate_series(1, 40));
-INSERT INTO tags SELECT i, t, i * 0.5 FROM (SELECT value AS i FROM generate_series(1, 200)),
+INSERT INTO people SELECT i, 'name ' || i, CASE WHEN i > 1 THEN i / 2 END FROM (SELECT value AS i FROM generate_series(1, 40) AS value);
+INSERT INTO tags SELECT i, t, i * 0.5 FROM (SELECT value AS i FROM generate_series(1, 200) AS value),
     (SELECT 'a' AS t UNION ALL SELECT 'b' UNION ALL SELECT 'c') WHERE i % 3 > 0 OR t = 'a'";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -400,7 +400,7 @@ async fn ranges_of_many_rows_take_the_general_way_and_come_back() {
     let session = pair::session();
     session.execute("CREATE TABLE g (k INT, id INT, PRIMARY KEY (k, id))").await.unwrap();
     session
-        .execute("INSERT INTO g SELECT 1, value FROM generate_series(1, 1000); INSERT INTO g VALUES (2, 1)")
+        .execute("INSERT INTO g SELECT 1, value FROM generate_series(1, 1000) AS value; INSERT INTO g VALUES (2, 1)")
         .await
         .unwrap();
     let took = async |k: i32| {

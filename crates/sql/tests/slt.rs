@@ -41,7 +41,9 @@ impl AsyncDB for Lode {
         let (schema, mut stream) = match result {
             StatementResult::Rows { schema, stream } => (schema, stream),
             StatementResult::Count { rows, .. } => return Ok(DBOutput::StatementComplete(rows)),
-            StatementResult::Done { .. } => return Ok(DBOutput::StatementComplete(0)),
+            StatementResult::Done { .. } | StatementResult::CopyIn(_) | StatementResult::CopyOut(_) => {
+                return Ok(DBOutput::StatementComplete(0));
+            }
         };
         let types = schema.fields().iter().map(|f| column_type(f.data_type())).collect();
         let options = FormatOptions::new().with_display_error(false);

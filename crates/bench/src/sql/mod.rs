@@ -240,6 +240,9 @@ async fn answer(result: StatementResult) -> StoreResult<Answer> {
         }
         StatementResult::Count { rows, .. } => Ok(Answer::Count(rows)),
         StatementResult::Done { .. } => Ok(Answer::Count(0)),
+        StatementResult::CopyIn(_) | StatementResult::CopyOut(_) => {
+            Err(StoreError::Missing("a result without rows"))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use lode_sql::Offload;
 use crate::drive_file::{Modelled, Opened, Resources, open_or_create_modelled};
 use crate::error::{CliError, CliResult};
 use crate::output::Format;
-use crate::script::{ROLLED_BACK, Runner};
+use crate::script::{ROLLED_BACK, Runner, standard_input};
 use crate::shell;
 
 /// Run SQL on a database: a shell, or one-shot
@@ -103,7 +103,7 @@ fn run_texts(
             _ => {}
         }
         for text in &args.commands {
-            runner.run(text).await?;
+            runner.run(text, &mut standard_input).await?;
         }
         Ok(())
     })

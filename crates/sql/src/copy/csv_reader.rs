@@ -9,10 +9,10 @@
 
 use std::io::BufRead;
 
-use super::format::CsvFormat;
+use super::format::{LineFormat, Quotes};
 
 /// Most bytes of one record. A longer one most likely has a quote that is never closed.
-const RECORD_BYTES_MAX: usize = 64 << 20;
+pub(super) const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Why a CSV file cannot be split.
 #[derive(Debug)]
@@ -33,10 +33,10 @@ pub(super) enum CsvError {
 /// Some records. Field `f` of record `r` is number `r * fields + f`.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// Where each field ends in `bytes`.
-    ends: Vec<usize>,
-    quoted: Vec<bool>,
+    pub(super) ends: Vec<usize>,
+    pub(super) quoted: Vec<bool>,
     /// The line that each record begins at, from 1.
     pub(super) lines: Vec<u64>,
 }
@@ -48,7 +48,7 @@ impl Records {
         (&self.bytes[start..self.ends[i]], self.quoted[i])
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
         self.quoted.clear();
@@ -65,21 +65,23 @@ enum ParserState {
     Quoted,
     /// Behind a quote within a quoted field. The quote ends the field, or is the first of two that stand for one.
     QuoteInQuoted,
+    /// Behind an escape, which is not the quote, within a quoted field.
+    EscapeInQuoted,
 }
 
 /// Splits a CSV file.
 pub(super) struct CsvReader<R> {
     input: R,
     delimiter: u8,
-    quote: u8,
+    quotes: Quotes,
     /// The line of the next byte.
     line: u64,
     at_start: bool,
 }
 
 impl<R: BufRead> CsvReader<R> {
-    pub(super) fn new(input: R, format: &CsvFormat) -> Self {
-        Self { input, delimiter: format.delimiter, quote: format.quote, line: 1, at_start: true }
+    pub(super) fn new(input: R, format: &LineFormat, quotes: Quotes) -> Self {
+        Self { input, delimiter: format.delimiter, quotes, line: 1, at_start: true }
     }
 
     /// Reads up to `rows_max` records of `fields` fields each into `records`; none at the end of the file. Empty
@@ -92,6 +94,7 @@ impl<R: BufRead> CsvReader<R> {
     ) -> Result<(), CsvError> {
         records.clear();
         self.skip_byte_order_mark()?;
+        let Quotes { quote, escape } = self.quotes;
         let mut state = ParserState::RecordStart;
         let mut quote_line = self.line;
         let mut record_start = 0;
@@ -117,12 +120,12 @@ impl<R: BufRead> CsvReader<R> {
                 }
                 used += 1;
                 let ends_field = match state {
-                    ParserState::FieldStart if b == self.quote => {
+                    ParserState::FieldStart if b == quote => {
                         (state, quote_line) = (ParserState::Quoted, self.line);
                         false
                     }
                     ParserState::FieldStart | ParserState::Unquoted => {
-                        if b == self.quote {
+                        if b == quote {
                             return Err(malformed(
                                 self.line,
                                 fields,
@@ -137,7 +140,19 @@ impl<R: BufRead> CsvReader<R> {
                         }
                         ends
                     }
-                    ParserState::Quoted if b == self.quote => {
+                    ParserState::Quoted if b == escape && escape != quote => {
+                        state = ParserState::EscapeInQuoted;
+                        false
+                    }
+                    ParserState::EscapeInQuoted => {
+                        if b != quote && b != escape {
+                            records.bytes.push(escape);
+                        }
+                        records.bytes.push(b);
+                        state = ParserState::Quoted;
+                        false
+                    }
+                    ParserState::Quoted if b == quote => {
                         state = ParserState::QuoteInQuoted;
                         false
                     }
@@ -145,7 +160,7 @@ impl<R: BufRead> CsvReader<R> {
                         records.bytes.push(b);
                         false
                     }
-                    ParserState::QuoteInQuoted if b == self.quote => {
+                    ParserState::QuoteInQuoted if b == quote && escape == quote => {
                         records.bytes.push(b);
                         state = ParserState::Quoted;
                         false
@@ -194,7 +209,7 @@ impl<R: BufRead> CsvReader<R> {
     ) -> Result<(), CsvError> {
         match state {
             ParserState::RecordStart => return Ok(()),
-            ParserState::Quoted => {
+            ParserState::Quoted | ParserState::EscapeInQuoted => {
                 return Err(malformed(quote_line, fields, records, "a quote that is never closed"));
             }
             ParserState::FieldStart | ParserState::Unquoted | ParserState::QuoteInQuoted => {}
@@ -223,14 +238,14 @@ fn field_start(records: &Records) -> usize {
     records.ends.last().copied().unwrap_or(0)
 }
 
-fn check_fields(fields: usize, records: &Records) -> Result<(), CsvError> {
+pub(super) fn check_fields(fields: usize, records: &Records) -> Result<(), CsvError> {
     if records.ends.len() == records.lines.len() * fields {
         return Ok(());
     }
     Err(wrong_count(fields, records, "fewer"))
 }
 
-fn wrong_count(fields: usize, records: &Records, which: &str) -> CsvError {
+pub(super) fn wrong_count(fields: usize, records: &Records, which: &str) -> CsvError {
     let line = records.lines.last().copied().unwrap_or(1);
     let found = records.ends.len() + fields - records.lines.len() * fields;
     let message = match which {
@@ -240,7 +255,7 @@ fn wrong_count(fields: usize, records: &Records, which: &str) -> CsvError {
     CsvError::Malformed { line, field: found.min(fields), message }
 }
 
-fn malformed(line: u64, fields: usize, records: &Records, message: &str) -> CsvError {
+pub(super) fn malformed(line: u64, fields: usize, records: &Records, message: &str) -> CsvError {
     let field = records.ends.len().saturating_sub(records.lines.len().saturating_sub(1) * fields);
     CsvError::Malformed { line, field, message: message.to_owned() }
 }
@@ -252,8 +267,12 @@ mod tests {
     /// Fields as text, quoted ones in `<>`, with the line of each record. The input arrives in pieces of `piece`
     /// bytes.
     fn split(text: &str, fields: usize, piece: usize) -> Result<Vec<String>, String> {
+        split_with(text, fields, piece, Quotes { quote: b'"', escape: b'"' })
+    }
+
+    fn split_with(text: &str, fields: usize, piece: usize, quotes: Quotes) -> Result<Vec<String>, String> {
         let input = std::io::BufReader::with_capacity(piece, text.as_bytes());
-        let mut reader = CsvReader::new(input, &CsvFormat::default());
+        let mut reader = CsvReader::new(input, &LineFormat::csv(), quotes);
         let (mut records, mut out) = (Records::default(), Vec::new());
         loop {
             reader.read(fields, 2, &mut records).map_err(|e| match e {
@@ -293,6 +312,13 @@ mod tests {
         check("a,b", 2, &["1: a|b"]);
         check("a,", 2, &["1: a|"]);
         check("ä,\"ö\"\n", 2, &["1: ä|<ö>"]);
+    }
+
+    #[test]
+    fn an_escape_stands_before_a_quote() {
+        let quotes = Quotes { quote: b'"', escape: b'\\' };
+        let got = split_with("\"a\\\"b\\\\\\c\",d\n", 2, 3, quotes).unwrap();
+        assert_eq!(got, ["1: <a\"b\\\\c>|d"]);
     }
 
     #[test]

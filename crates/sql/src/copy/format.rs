@@ -1,23 +1,39 @@
-//! How a file of COPY is written.
+//! How the rows of a COPY are written.
 
-/// How a file is written.
+/// How the rows are written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Format {
-    Csv(CsvFormat),
+    /// Text or CSV.
+    Lines(LineFormat),
     Parquet,
 }
 
-/// How the values of a CSV file are told apart.
+/// How the values of a line are told apart.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct CsvFormat {
+pub(super) struct LineFormat {
     pub(super) header: bool,
     pub(super) delimiter: u8,
-    pub(super) quote: u8,
     pub(super) null: String,
+    /// `None` in PostgreSQL's text format, where a backslash escapes.
+    pub(super) quotes: Option<Quotes>,
 }
 
-impl Default for CsvFormat {
-    fn default() -> Self {
-        Self { header: false, delimiter: b',', quote: b'"', null: String::new() }
+/// The quotes of CSV.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Quotes {
+    pub(super) quote: u8,
+    /// What stands before a quote within a quoted value. Usually it is the quote.
+    pub(super) escape: u8,
+}
+
+impl LineFormat {
+    pub(super) fn csv() -> Self {
+        let quotes = Some(Quotes { quote: b'"', escape: b'"' });
+        Self { header: false, delimiter: b',', null: String::new(), quotes }
+    }
+
+    /// PostgreSQL's text format.
+    pub(super) fn text() -> Self {
+        Self { header: false, delimiter: b'\t', null: "\\N".into(), quotes: None }
     }
 }

@@ -9,20 +9,75 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::sql::sqlparser::ast::ObjectName;
-use lode_engine::Table;
+use lode_engine::{Snapshot, Table};
 
-use super::csv_rows::CsvRows;
-use super::format::Format;
+use super::defaults::{nullable, with_defaults};
+use super::format::{Format, LineFormat};
+use super::line_rows::{LineRows, Lines, lines_of};
+use super::stream::CopyIn;
 use crate::arrow_convert::arrow_type;
 use crate::dml::{Change, Checks, Unfit, column_numbers, load, to_array};
 use crate::error::state;
 use crate::statement::table_name;
 use crate::threads::blocking;
+use crate::transaction::StatementTxn;
 use crate::types::arrow_schema;
 use crate::{Session, SqlError};
 
 /// Batches that wait between the reader and the loader.
 const WAITING_BATCHES: usize = 2;
+
+/// A load that is about to begin.
+struct Load {
+    work: StatementTxn,
+    snapshot: Snapshot,
+    table: Arc<Table>,
+    columns: Vec<u16>,
+}
+
+impl Load {
+    async fn begin(session: &Session, name: &ObjectName, columns: &[String]) -> Result<Self, SqlError> {
+        let Change { work, snapshot, table } = Change::begin(session, &table_name(name)?).await?;
+        let numbers = if columns.is_empty() {
+            (0..table.def().columns.len() as u16).collect()
+        } else {
+            column_numbers(&table, columns)?
+        };
+        if let Some(i) = (1..numbers.len()).find(|&i| numbers[..i].contains(&numbers[i])) {
+            return Err(SqlError::ColumnTwice { column: columns[i].clone(), how: "named" });
+        }
+        Ok(Self { work, snapshot, table, columns: numbers })
+    }
+
+    async fn run(self, session: &Session, source: Source) -> Result<u64, SqlError> {
+        let Self { work, snapshot, table, columns } = self;
+        let schema = nullable(&arrow_schema(table.def()));
+        let mut rows = open(source, table.clone(), schema.clone(), columns.clone()).await?;
+        let mut builder = RecordBatchReceiverStreamBuilder::new(schema, WAITING_BATCHES);
+        let sender = builder.tx();
+        builder.spawn_blocking(move || {
+            while let Some(batch) = rows.next_batch()? {
+                // The receiver is gone if the load failed or was cancelled.
+                if sender.blocking_send(Ok(batch)).is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        let def = Arc::new(table.def().clone());
+        let checks = Checks::of(&session.state(), &def)?;
+        let rows = with_defaults(session, snapshot, &def, &columns, builder.build()).await?;
+        let (work, rows) = load(work, def, checks, rows).await?;
+        blocking(move || work.finish()).await?;
+        Ok(rows)
+    }
+}
+
+/// Where the rows come from.
+enum Source {
+    File(PathBuf, Format),
+    Stream(Lines, LineFormat),
+}
 
 /// Loads a file into a table. Returns the number of rows.
 pub(super) async fn copy_from(
@@ -32,52 +87,50 @@ pub(super) async fn copy_from(
     path: PathBuf,
     format: Format,
 ) -> Result<u64, SqlError> {
-    let Change { work, table, .. } = Change::begin(session, &table_name(name)?).await?;
-    let numbers = if columns.is_empty() {
-        (0..table.def().columns.len() as u16).collect()
-    } else {
-        column_numbers(&table, columns)?
-    };
-    if let Some(i) = (1..numbers.len()).find(|&i| numbers[..i].contains(&numbers[i])) {
-        return Err(SqlError::ColumnTwice { column: columns[i].clone(), how: "named" });
-    }
-    let schema = arrow_schema(table.def());
-    let mut rows = open(path, format, table.clone(), schema.clone(), numbers).await?;
-    let mut builder = RecordBatchReceiverStreamBuilder::new(schema, WAITING_BATCHES);
-    let sender = builder.tx();
-    builder.spawn_blocking(move || {
-        while let Some(batch) = rows.next_batch()? {
-            // The receiver is gone if the load failed or was cancelled.
-            if sender.blocking_send(Ok(batch)).is_err() {
-                break;
-            }
-        }
-        Ok(())
-    });
-    let def = Arc::new(table.def().clone());
-    let checks = Checks::of(&session.state(), &def)?;
-    let (work, rows) = load(work, def, checks, builder.build()).await?;
-    blocking(move || work.finish()).await?;
-    Ok(rows)
+    let load = Load::begin(session, name, columns).await?;
+    load.run(session, Source::File(path, format)).await
+}
+
+/// Begins to load the rows that the caller hands over.
+pub(super) async fn copy_in(
+    session: &Session,
+    name: &ObjectName,
+    columns: &[String],
+    format: LineFormat,
+) -> Result<CopyIn, SqlError> {
+    let load = Load::begin(session, name, columns).await?;
+    let session = session.clone();
+    Ok(CopyIn::new(load.columns.len(), move |pieces| {
+        let source = Source::Stream(Box::new(pieces), format);
+        tokio::spawn(async move { load.run(&session, source).await })
+    }))
 }
 
 /// The rows of a file as batches of a table's columns.
 enum FileRows {
-    Csv(Box<CsvRows>),
+    Lines(Box<LineRows>),
     Parquet(Box<ParquetRows>),
 }
 
 async fn open(
-    path: PathBuf,
-    format: Format,
+    source: Source,
     table: Arc<Table>,
     schema: SchemaRef,
     columns: Vec<u16>,
 ) -> Result<FileRows, SqlError> {
-    blocking(move || match format {
-        Format::Csv(csv) => Ok(FileRows::Csv(Box::new(CsvRows::open(&path, &csv, table, schema, columns)?))),
-        Format::Parquet => {
+    let lines = |name: String, lines: Lines, format: &LineFormat, table, schema, columns| {
+        let rows = LineRows::new(name, lines, format, table, schema, columns)?;
+        Ok(FileRows::Lines(Box::new(rows)))
+    };
+    blocking(move || match source {
+        Source::File(path, Format::Lines(format)) => {
+            lines(path.display().to_string(), lines_of(&path)?, &format, table, schema, columns)
+        }
+        Source::File(path, Format::Parquet) => {
             Ok(FileRows::Parquet(Box::new(ParquetRows::open(&path, table, schema, &columns)?)))
+        }
+        Source::Stream(pieces, format) => {
+            lines("standard input".into(), pieces, &format, table, schema, columns)
         }
     })
     .await
@@ -86,7 +139,7 @@ async fn open(
 impl FileRows {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, SqlError> {
         match self {
-            Self::Csv(rows) => rows.next_batch(),
+            Self::Lines(rows) => rows.next_batch(),
             Self::Parquet(rows) => rows.next_batch(),
         }
     }

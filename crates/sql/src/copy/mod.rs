@@ -1,18 +1,22 @@
-//! COPY: tables from and to files.
+//! COPY: tables from and to files, or from and to who runs the statement.
 //!
 //! ```text
-//!   COPY t [(columns)] FROM 'file' [(FORMAT csv|parquet, HEADER, DELIMITER ';', NULL 'x', QUOTE '"')]
-//!   COPY t [(columns)] | (query) TO 'file' [(...)]
+//!   COPY t [(columns)] FROM 'file' | STDIN  [(FORMAT text|csv|parquet, HEADER, DELIMITER ';', NULL 'x', QUOTE '"')]
+//!   COPY t [(columns)] | (query) TO 'file' | STDOUT  [(...)]
 //! ```
 //!
-//! Without FORMAT, the name's ending decides: `.parquet` is Parquet, anything else is CSV. CSV is as PostgreSQL's: an
-//! unquoted empty field is NULL, a quoted one is the empty text.
+//! Without FORMAT, the name's ending decides: `.parquet` is Parquet, anything else is CSV. STDIN and STDOUT have
+//! PostgreSQL's text format. CSV is as PostgreSQL's: an unquoted empty field is NULL, a quoted one is the empty text.
 
 mod csv_reader;
-mod csv_rows;
-mod csv_writer;
+mod defaults;
 mod format;
 mod from;
+mod line_rows;
+mod line_writer;
+mod options;
+mod stream;
+mod text_reader;
 mod to;
 
 use std::path::PathBuf;
@@ -21,7 +25,9 @@ use datafusion::sql::sqlparser::ast::{
     CopyLegacyOption, CopyOption, CopySource, CopyTarget, ObjectName, Query,
 };
 
-use self::format::{CsvFormat, Format};
+use self::format::{Format, LineFormat};
+use self::options::{Kind, current, parse_format};
+pub use self::stream::{CopyIn, CopyOut};
 use crate::error::state;
 use crate::statement::{StatementResult, fold};
 use crate::{Session, SqlError};
@@ -30,9 +36,15 @@ use crate::{Session, SqlError};
 #[derive(Debug)]
 pub(crate) struct Copy {
     source: Source,
-    path: PathBuf,
-    format: Format,
+    target: Target,
     to: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    File(PathBuf, Format),
+    /// STDIN or STDOUT.
+    Stream(LineFormat),
 }
 
 #[derive(Debug)]
@@ -51,82 +63,54 @@ impl Copy {
         legacy: &[CopyLegacyOption],
         values: &[Option<String>],
     ) -> Result<Self, SqlError> {
-        let CopyTarget::File { filename } = target else {
-            return Err(SqlError::Unsupported("COPY with anything but a file".into()));
-        };
-        if !legacy.is_empty() || !values.is_empty() {
-            return Err(SqlError::Unsupported(
-                "COPY with options outside (...): write COPY ... (FORMAT csv, HEADER)".into(),
-            ));
+        // The parser reads what is behind the statement as its rows.
+        if values.iter().any(|v| v.as_deref() != Some("")) {
+            return Err(SqlError::Unsupported("COPY FROM STDIN with a statement behind it".into()));
         }
+        let legacy = legacy.iter().map(current).collect::<Result<Vec<_>, _>>()?;
+        let options: Vec<CopyOption> = options.iter().cloned().chain(legacy.into_iter().flatten()).collect();
         let source = match source {
             CopySource::Table { table_name, columns } => {
                 Source::Table { name: table_name.clone(), columns: columns.iter().map(fold).collect() }
             }
             CopySource::Query(query) => Source::Query(query.clone()),
         };
-        let path = PathBuf::from(filename);
-        let format = parse_format(&path, options)?;
-        Ok(Self { source, path, format, to })
-    }
-}
-
-fn parse_format(path: &std::path::Path, options: &[CopyOption]) -> Result<Format, SqlError> {
-    let mut parquet = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"));
-    let mut csv = CsvFormat::default();
-    let mut csv_option = None;
-    for option in options {
-        match option {
-            CopyOption::Format(name) => {
-                parquet = match fold(name).as_str() {
-                    "csv" => false,
-                    "parquet" => true,
-                    other => {
-                        return Err(SqlError::Unsupported(format!(
-                            "COPY of format {other}: expected csv or parquet"
-                        )));
-                    }
-                };
-                continue;
+        let target = match (target, to) {
+            (CopyTarget::File { filename }, _) => {
+                let path = PathBuf::from(filename);
+                let parquet = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"));
+                let format = parse_format(if parquet { Kind::Parquet } else { Kind::Csv }, &options)?;
+                Target::File(path, format)
             }
-            CopyOption::Header(header) => csv.header = *header,
-            CopyOption::Delimiter(c) => csv.delimiter = one_byte("DELIMITER", *c)?,
-            CopyOption::Quote(c) => csv.quote = one_byte("QUOTE", *c)?,
-            CopyOption::Null(text) => csv.null.clone_from(text),
-            CopyOption::Encoding(name) if name.to_ascii_lowercase().replace('-', "") == "utf8" => {}
-            other => return Err(SqlError::Unsupported(format!("COPY with {other}"))),
-        }
-        csv_option = Some(option);
-    }
-    match (parquet, csv_option) {
-        (true, Some(option)) => {
-            Err(SqlError::Unsupported(format!("{option} with Parquet: it is an option of CSV")))
-        }
-        (true, None) => Ok(Format::Parquet),
-        (false, _) if csv.delimiter == csv.quote => {
-            Err(SqlError::failed(state::INVALID_PARAMETER_VALUE, "DELIMITER and QUOTE cannot be the same"))
-        }
-        (false, _) => Ok(Format::Csv(csv)),
-    }
-}
-
-fn one_byte(option: &str, c: char) -> Result<u8, SqlError> {
-    match u8::try_from(c) {
-        Ok(b) if b.is_ascii() && b != b'\n' && b != b'\r' => Ok(b),
-        _ => Err(SqlError::Unsupported(format!(
-            "{option} of {c:?}: expected an ASCII character that does not end a line"
-        ))),
+            // As in PostgreSQL, either word stands for both.
+            (CopyTarget::Stdin | CopyTarget::Stdout, _) => match parse_format(Kind::Text, &options)? {
+                Format::Lines(format) => Target::Stream(format),
+                Format::Parquet => {
+                    return Err(SqlError::Unsupported("COPY of Parquet FROM STDIN or TO STDOUT".into()));
+                }
+            },
+            (CopyTarget::Program { .. }, _) => {
+                return Err(SqlError::Unsupported("COPY with a program".into()));
+            }
+        };
+        Ok(Self { source, target, to })
     }
 }
 
 /// Runs a COPY.
 pub(crate) async fn run(session: &Session, copy: Copy) -> Result<StatementResult, SqlError> {
-    let rows = match (copy.to, copy.source) {
-        (false, Source::Table { name, columns }) => {
-            from::copy_from(session, &name, &columns, copy.path, copy.format).await?
+    let rows = match (copy.to, copy.source, copy.target) {
+        (false, Source::Table { name, columns }, Target::File(path, format)) => {
+            from::copy_from(session, &name, &columns, path, format).await?
         }
-        (true, source) => to::copy_to(session, source, copy.path, copy.format).await?,
-        (false, Source::Query(_)) => {
+        (false, Source::Table { name, columns }, Target::Stream(format)) => {
+            return Ok(StatementResult::CopyIn(from::copy_in(session, &name, &columns, format).await?));
+        }
+        (true, source, Target::File(path, format)) => to::copy_to(session, source, path, format).await?,
+        (true, source, Target::Stream(format)) => {
+            return Ok(StatementResult::CopyOut(to::copy_out(session, source, format).await?));
+        }
+        (false, Source::Query(_), _) => {
             return Err(SqlError::failed(state::SYNTAX_ERROR, "COPY of a query goes TO a file"));
         }
     };
@@ -135,6 +119,7 @@ pub(crate) async fn run(session: &Session, copy: Copy) -> Result<StatementResult
 
 #[cfg(test)]
 mod tests {
+    use super::format::Quotes;
     use super::*;
     use crate::statement::Statement;
     use datafusion::sql::parser::Statement as Parsed;
@@ -151,17 +136,31 @@ mod tests {
 
     #[test]
     fn formats_come_from_options_or_the_name() {
-        let check = |sql, expected| assert_eq!(parse(sql).unwrap().format, expected, "{sql}");
+        let check = |sql, expected| match parse(sql).unwrap().target {
+            Target::File(_, format) => assert_eq!(format, expected, "{sql}"),
+            Target::Stream(format) => assert_eq!(Format::Lines(format), expected, "{sql}"),
+        };
         check("COPY t FROM 'a.parquet'", Format::Parquet);
         check("COPY t FROM 'a.dat' (FORMAT parquet)", Format::Parquet);
-        check("COPY t FROM 'a.tbl'", Format::Csv(CsvFormat::default()));
+        check("COPY t FROM 'a.tbl'", Format::Lines(LineFormat::csv()));
+        check("COPY t FROM 'a.tbl' (FORMAT text)", Format::Lines(LineFormat::text()));
+        check("COPY t FROM STDIN", Format::Lines(LineFormat::text()));
+        check("COPY (SELECT 1) TO STDOUT CSV", Format::Lines(LineFormat::csv()));
+        check(
+            "COPY t FROM STDIN WITH CSV HEADER QUOTE '!' ESCAPE '?'",
+            Format::Lines(LineFormat {
+                header: true,
+                quotes: Some(Quotes { quote: b'!', escape: b'?' }),
+                ..LineFormat::csv()
+            }),
+        );
         check(
             "COPY t FROM 'a.tbl' WITH (FORMAT csv, HEADER, DELIMITER '|', NULL 'NA')",
-            Format::Csv(CsvFormat {
+            Format::Lines(LineFormat {
                 header: true,
                 delimiter: b'|',
                 null: "NA".into(),
-                ..CsvFormat::default()
+                ..LineFormat::csv()
             }),
         );
     }
@@ -172,10 +171,14 @@ mod tests {
             let e = parse(sql).unwrap_err().to_string();
             assert!(e.contains(part), "{sql}: {e}");
         };
-        check("COPY t TO STDOUT", "anything but a file");
-        check("COPY t FROM 'a' (FORMAT json)", "expected csv or parquet");
+        check("COPY t FROM PROGRAM 'ls'", "with a program");
+        check("COPY t FROM 'a' (FORMAT json)", "not recognized");
+        check("COPY t FROM STDIN (FORMAT parquet)", "Parquet FROM STDIN");
+        check("COPY t FROM STDIN (FORMAT csv, FORCE_NULL (a))", "FORCE_NULL");
+        check("COPY t FROM STDIN (QUOTE '!')", "only in CSV");
+        check("COPY t FROM STDIN (DELIMITER 'a')", "cannot be a letter");
+        check("COPY t FROM STDIN (NULL '|', DELIMITER '|')", "must not appear");
         check("COPY t FROM 'a.parquet' (HEADER)", "option of CSV");
-        check("COPY t FROM 'a' (DELIMITER '\"')", "cannot be the same");
-        check("COPY t FROM 'a' CSV", "outside (...)");
+        check("COPY t FROM 'a' (DELIMITER '\"')", "must be different");
     }
 }

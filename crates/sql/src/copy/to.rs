@@ -5,8 +5,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::Compression;
 use datafusion::parquet::file::properties::WriterProperties;
@@ -14,8 +16,9 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, Statement as Sql
 use futures::StreamExt;
 
 use super::Source;
-use super::csv_writer::CsvWriter;
-use super::format::Format;
+use super::format::{Format, LineFormat};
+use super::line_writer::LineWriter;
+use super::stream::CopyOut;
 use crate::error::state;
 use crate::statement::{Statement, StatementResult};
 use crate::threads::blocking;
@@ -28,14 +31,7 @@ pub(super) async fn copy_to(
     path: PathBuf,
     format: Format,
 ) -> Result<u64, SqlError> {
-    let query = match source {
-        Source::Query(query) => query,
-        Source::Table { name, columns } => select(&name, &columns)?,
-    };
-    let statement = datafusion::sql::parser::Statement::Statement(Box::new(Sql::Query(query)));
-    let StatementResult::Rows { schema, mut stream } = session.query(statement).await? else {
-        unreachable!("a query answers rows");
-    };
+    let (schema, mut stream) = rows_of(session, source).await?;
     let mut output = blocking(move || Output::create(&path, format, &schema)).await?;
     let mut rows = 0;
     while let Some(batch) = stream.next().await {
@@ -45,6 +41,40 @@ pub(super) async fn copy_to(
     }
     blocking(move || output.finish()).await?;
     Ok(rows)
+}
+
+/// The rows of a table or a query as bytes.
+pub(super) async fn copy_out(
+    session: &Session,
+    source: Source,
+    format: LineFormat,
+) -> Result<CopyOut, SqlError> {
+    let (schema, stream) = rows_of(session, source).await?;
+    let unwritable = |e: &dyn std::fmt::Display| SqlError::failed(state::INTERNAL_ERROR, e.to_string());
+    let mut writer = LineWriter::new(Vec::new(), format, &schema).map_err(|e| unwritable(&e))?;
+    let header = Bytes::from(std::mem::take(writer.output_mut()));
+    let rows = stream.map(move |batch| {
+        writer.write(&batch?)?;
+        Ok(Bytes::from(std::mem::take(writer.output_mut())))
+    });
+    let pieces = futures::stream::iter([Ok(header)]).chain(rows);
+    let pieces = pieces.filter(|piece| std::future::ready(!matches!(piece, Ok(bytes) if bytes.is_empty())));
+    Ok(CopyOut::new(schema.fields().len(), pieces.boxed()))
+}
+
+async fn rows_of(
+    session: &Session,
+    source: Source,
+) -> Result<(SchemaRef, SendableRecordBatchStream), SqlError> {
+    let query = match source {
+        Source::Query(query) => query,
+        Source::Table { name, columns } => select(&name, &columns)?,
+    };
+    let statement = datafusion::sql::parser::Statement::Statement(Box::new(Sql::Query(query)));
+    match session.query(statement).await? {
+        StatementResult::Rows { schema, stream } => Ok((schema, stream)),
+        _ => unreachable!("a query answers rows"),
+    }
 }
 
 /// `SELECT columns FROM name`.
@@ -68,7 +98,7 @@ struct Output {
 }
 
 enum Writer {
-    Csv(CsvWriter<BufWriter<File>>),
+    Lines(LineWriter<BufWriter<File>>),
     Parquet(Box<ArrowWriter<File>>),
 }
 
@@ -96,8 +126,8 @@ impl Output {
         // From here on, a failure removes the file.
         let written = Written { unfinished, path: path.to_owned() };
         let writer = match format {
-            Format::Csv(csv) => {
-                Writer::Csv(CsvWriter::new(BufWriter::new(file), csv, schema).map_err(|e| failed(&e))?)
+            Format::Lines(lines) => {
+                Writer::Lines(LineWriter::new(BufWriter::new(file), lines, schema).map_err(|e| failed(&e))?)
             }
             Format::Parquet => {
                 let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
@@ -111,7 +141,7 @@ impl Output {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         let path = &self.written.path;
         match self.writer.as_mut().expect("not finished yet") {
-            Writer::Csv(writer) => writer.write(batch).map_err(|e| unwritable(path, e)),
+            Writer::Lines(writer) => writer.write(batch).map_err(|e| unwritable(path, e)),
             Writer::Parquet(writer) => writer.write(batch).map_err(|e| unwritable(path, e)),
         }
     }
@@ -119,7 +149,7 @@ impl Output {
     fn finish(mut self) -> Result<(), SqlError> {
         let path = self.written.path.clone();
         match self.writer.take().expect("not finished yet") {
-            Writer::Csv(writer) => writer.into_inner().flush().map_err(|e| SqlError::io(&path, &e))?,
+            Writer::Lines(writer) => writer.into_inner().flush().map_err(|e| SqlError::io(&path, &e))?,
             Writer::Parquet(writer) => {
                 writer.close().map_err(|e| unwritable(&path, e))?;
             }

@@ -30,7 +30,7 @@ use crate::sequences::call_next;
 use crate::statement::{Overriding, column_count, fold, overriding, parse_expression, prepare};
 
 /// What a column is filled with if nothing is given.
-fn filling(column: &ColumnDef) -> Result<Expr, SqlError> {
+pub(crate) fn filling(column: &ColumnDef) -> Result<Expr, SqlError> {
     match &column.fill {
         Fill::Null | Fill::Generated(_) => Ok(Expr::value(SqlValue::Null)),
         Fill::Default(text) => prepared(parse_expression(text)?),

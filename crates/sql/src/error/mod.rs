@@ -10,6 +10,7 @@
 //!
 //! Invariant: no message holds a line break.
 
+mod fields;
 mod libraries;
 mod phrases;
 pub(crate) mod state;
@@ -20,6 +21,7 @@ use std::path::Path;
 use lode_command::CommandError;
 use lode_engine::EngineError;
 
+pub use fields::ErrorFields;
 pub(crate) use libraries::arrow_sqlstate;
 
 /// Why a statement failed. It changed nothing.

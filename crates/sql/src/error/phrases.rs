@@ -21,6 +21,15 @@ struct Phrase {
 /// Begins the list of an unknown function's argument types.
 const NO_FUNCTION: &str = "No function matches the given name and argument types '";
 
+/// Ends the error of a list of names that is not as long as the columns are many. PostgreSQL lets it be shorter.
+const NAMES_GIVEN: &str = "names given as column alias";
+
+/// Whether such an error tells of fewer names than columns: `contains 3 columns but only 2 names given`.
+fn names_fewer(text: &str) -> bool {
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u64>().ok());
+    matches!(numbers.collect::<Vec<_>>()[..], [columns, names, ..] if names < columns)
+}
+
 const PHRASES: &[Phrase] = &[
     Phrase { text: NO_FUNCTION, state: state::UNDEFINED_FUNCTION, example: "SELECT upper(1, 2)" },
     Phrase {
@@ -94,10 +103,40 @@ const PHRASES: &[Phrase] = &[
         state: state::CARDINALITY_VIOLATION,
         example: "SELECT (SELECT u.a FROM t AS u WHERE u.b = t.b) FROM t",
     },
+    Phrase {
+        text: "Projections require unique expression names",
+        state: state::FEATURE_NOT_SUPPORTED,
+        example: "SELECT a AS x, b AS x FROM t",
+    },
+    Phrase { text: "SELECT * with no tables specified", state: state::SYNTAX_ERROR, example: "SELECT *" },
+    Phrase { text: "Invalid qualifier ", state: state::UNDEFINED_TABLE, example: "SELECT u.* FROM t" },
+    Phrase {
+        text: "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+        state: state::INVALID_COLUMN_REFERENCE,
+        example: "SELECT DISTINCT ON (a) a FROM t ORDER BY b",
+    },
+    Phrase {
+        text: NAMES_GIVEN,
+        state: state::INVALID_COLUMN_REFERENCE,
+        example: "SELECT * FROM t AS x (p, q, r)",
+    },
+    Phrase {
+        text: " is not defined!",
+        state: state::UNDEFINED_OBJECT,
+        example: "SELECT sum(a) OVER w FROM t",
+    },
+    Phrase {
+        text: " is defined multiple times!",
+        state: state::WINDOWING_ERROR,
+        example: "SELECT sum(a) OVER w FROM t WINDOW w AS (), w AS ()",
+    },
 ];
 
 /// The SQLSTATE of an error with this text, where a phrase tells it.
 pub(super) fn sqlstate(text: &str) -> Option<&'static str> {
+    if text.contains(NAMES_GIVEN) && names_fewer(text) {
+        return Some(state::FEATURE_NOT_SUPPORTED);
+    }
     PHRASES.iter().find(|p| text.contains(p.text)).map(|p| p.state)
 }
 

@@ -33,7 +33,8 @@ use crate::execute::planned_schema;
 use crate::semantics::{cast_or_null, to_column_type, unfit};
 use crate::short::is_same_definition;
 use crate::statement::{
-    ShortShape as Shape, Statement, StatementResult, fold, literal_value, prepare_with_parameters,
+    ShortShape as Shape, Statement, StatementResult, check_names, fold, literal_value,
+    prepare_with_parameters,
 };
 use crate::types::{column_type, declared_type, sql_type};
 use crate::{Session, SqlError, dml};
@@ -264,6 +265,7 @@ impl Session {
         let snapshot: Snapshot = self.snapshot().await?;
         let (mut types, mut tables, mut schema, mut shape) = (given.to_vec(), Vec::new(), None, None);
         if let Some(sql) = statement.sql().filter(|sql| takes_parameters(sql)) {
+            check_names(&self.state_at(snapshot.clone(), None), &checked)?;
             types = infer::parameter_types(sql, given, &snapshot)?;
             tables = infer::tables(sql, &snapshot);
             let nulls = types.iter().map(null).collect::<Result<Vec<_>, _>>()?;
@@ -327,6 +329,10 @@ impl Session {
         let found =
             name.as_ref().and_then(|n| self.kept().of::<PreparedStatements>().0.lock().get(n).cloned());
         let prepared = found.ok_or_else(|| no_statement(&name.unwrap_or_default()))?;
+        if prepared.0.types.is_empty() {
+            // As in PostgreSQL, values that nothing takes are ignored.
+            return Ok((prepared, Vec::new()));
+        }
         prepared.check_number(arguments.len())?;
         let quick: Option<Vec<ScalarValue>> = arguments.iter().map(literal_value).collect();
         let is_plain =

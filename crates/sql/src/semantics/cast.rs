@@ -89,7 +89,7 @@ impl Family {
 }
 
 /// SQL's name of a type, for messages.
-pub(super) fn sql_name(t: &DataType) -> String {
+pub(crate) fn sql_name(t: &DataType) -> String {
     match t {
         DataType::Boolean => "boolean".into(),
         t if t.is_integer() => type_name(t).into(),

@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
 
 use super::cast::sql_name;
 use super::kernel::through_array;
+use super::moment;
 use super::text::is_text;
 use crate::SqlError;
 use crate::error::state;
@@ -130,7 +131,10 @@ fn checked(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, SqlError> {
 
 /// An array cast to another type, with NULL for what does not fit, and the first row that does not.
 pub(crate) fn cast_or_null(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Option<usize>), SqlError> {
-    let values = cast_with_options(array, to, &CastOptions { safe: true, ..CastOptions::default() })?;
+    let values = match moment::cast_texts(array, to) {
+        Some(values) => values,
+        None => cast_with_options(array, to, &CastOptions { safe: true, ..CastOptions::default() })?,
+    };
     let row = match values.null_count() > array.null_count() {
         true => (0..array.len()).find(|&r| values.is_null(r) && array.is_valid(r)),
         false => None,
@@ -143,17 +147,13 @@ pub(crate) fn unfit(array: &ArrayRef, row: usize, to: &DataType) -> SqlError {
     let from = array.data_type();
     let text = array_value_to_string(array, row).unwrap_or_default();
     let bad = |state| SqlError::BadInput { state, of: sql_name(to), value: text.clone() };
-    let moment = || {
-        SqlError::failed(
+    match to {
+        DataType::Date32 | DataType::Timestamp(..) if is_text(from) => moment::wrong(&text, &sql_name(to)),
+        DataType::Date32 | DataType::Timestamp(..) => SqlError::failed(
             state::DATETIME_FIELD_OVERFLOW,
             format!("date/time field value out of range: {text:?}"),
-        )
-    };
-    match to {
-        DataType::Date32 | DataType::Timestamp(..) if !is_text(from) || is_moment(&text) => moment(),
-        DataType::Date32 | DataType::Timestamp(..) | DataType::Interval(_) => {
-            bad(state::INVALID_DATETIME_FORMAT)
-        }
+        ),
+        DataType::Interval(_) => bad(state::INVALID_DATETIME_FORMAT),
         to if to.is_numeric() && (!is_text(from) || is_number(&text, to.is_integer())) => {
             let shown = if is_text(from) { format!("{text:?}") } else { text.clone() };
             let of = match to {
@@ -176,19 +176,6 @@ fn is_number(text: &str, whole: bool) -> bool {
     }
     // What Rust reads as a double: digits, a point, an exponent; infinities and NaN are numbers too.
     !unsigned.starts_with(['-', '+']) && unsigned.parse::<f64>().is_ok()
-}
-
-/// Whether a text has the parts of a date and maybe of a time, of any size: `2020-02-30 25:00:00 BC`.
-fn is_moment(text: &str) -> bool {
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    let mut words = text.trim().split([' ', 'T']);
-    let is_date =
-        words.next().is_some_and(|date| date.split('-').count() == 3 && date.split('-').all(digits));
-    let is_time = |time: &str| {
-        let seconds = |part: &str| digits(&part.replacen('.', "", 1));
-        (2..=3).contains(&time.split(':').count()) && time.split(':').all(seconds)
-    };
-    is_date && words.all(|word| is_time(word) || matches!(word, "BC" | "AD"))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod in_list;
 mod interval;
 mod kernel;
 mod membership;
+mod moment;
 mod numeric;
 mod operands;
 mod set_operations;
@@ -45,13 +46,16 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
-pub(crate) use cast::to_column_type;
+pub(crate) use cast::{sql_name, to_column_type};
 pub(crate) use checked_cast::{cast_or_null, unfit};
 pub(crate) use decimal::checked_operator;
 pub(crate) use in_list::SAME;
 pub(crate) use sum::CHECKED_SUM;
+pub(crate) use text::as_copied;
 
 use membership::UnknownMembership;
+
+use crate::series::{self, LateralFunctions};
 
 /// A rule that rewrites every expression of a plan.
 struct ExpressionRule {
@@ -221,6 +225,7 @@ impl ExpressionRule {
 /// Lode's rules with DataFusion's between them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(LateralFunctions),
         Arc::new(UnknownMembership),
         Arc::new(set_operations::CountedSetOperations),
         Arc::new(set_operations::TypedUnions),
@@ -254,5 +259,6 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     use datafusion::execution::FunctionRegistry;
     state.register_udf(Arc::new(to_char::ToChar::default().into()))?;
     state.register_expr_planner(Arc::new(operands::Operands))?;
+    series::register(state)?;
     Ok(())
 }

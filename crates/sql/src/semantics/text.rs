@@ -151,6 +151,14 @@ impl ScalarUDFImpl for Spelled {
     }
 }
 
+/// The text of values as COPY writes them; what Arrow spells in the same way is left as it is.
+pub(crate) fn as_copied(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        t if is_spelled_otherwise(t) || *t == DataType::Boolean => spelled(array, true),
+        _ => Ok(array.clone()),
+    }
+}
+
 /// Values as text.
 fn spelled(array: &ArrayRef, booleans_short: bool) -> Result<ArrayRef> {
     let mut out = StringBuilder::new();

@@ -4,9 +4,11 @@
 //!   script ─► parse (dialect, depth) ─► Statement ─► prepare (shape, literals, rows) ─► check_names ─► tree to plan
 //! ```
 
+mod cursor;
 mod depth;
 mod dialect;
 mod identifiers;
+mod inline;
 mod literals;
 mod names;
 mod output_names;

@@ -15,8 +15,9 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArguments, Ident, ObjectName, Query, Select,
-    Statement as Sql, TableFactor, Visit, Visitor,
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    JoinConstraint, JoinOperator, ObjectName, Query, Select, Statement as Sql, TableFactor, Visit, Visitor,
+    visit_expressions,
 };
 
 use super::fold;
@@ -24,6 +25,7 @@ use super::shape::at;
 use crate::SqlError;
 use crate::error::state;
 use crate::names::{CATALOG, SCHEMA};
+use crate::series::{GENERATE_SERIES, UNNEST};
 
 /// Functions that DataFusion's planner handles by their names.
 const OF_THE_PLANNER: [&str; 4] = ["unnest", "unnest_outer", "make_map", "map"];
@@ -94,7 +96,11 @@ impl Visitor for Names<'_> {
         else {
             return ControlFlow::Continue(());
         };
-        if !self.state.table_functions().contains_key(&name_of(name)) {
+        let (function, state) = (name_of(name), self.state);
+        let exists = [GENERATE_SERIES, UNNEST].contains(&function.as_str())
+            || state.table_functions().contains_key(&function)
+            || state.scalar_functions().contains_key(&function);
+        if !exists {
             return ControlFlow::Break(no_function(name));
         }
         self.from_functions.extend(reference(name));
@@ -102,12 +108,22 @@ impl Visitor for Names<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
-        match &select.selection {
-            Some(condition) if self.aggregates(condition) => {
-                ControlFlow::Break(grouping("aggregate functions are not allowed in WHERE"))
-            }
-            _ => ControlFlow::Continue(()),
+        if let Some(condition) = &select.selection {
+            self.refuse_aggregates(condition, "WHERE")?;
         }
+        if let GroupByExpr::Expressions(by, _) = &select.group_by {
+            by.iter().try_for_each(|e| self.refuse_aggregates(e, "GROUP BY"))?;
+        }
+        for join in select.from.iter().flat_map(|table| &table.joins) {
+            if let JoinOperator::Join(JoinConstraint::On(on))
+            | JoinOperator::Inner(JoinConstraint::On(on))
+            | JoinOperator::Left(JoinConstraint::On(on))
+            | JoinOperator::LeftOuter(JoinConstraint::On(on)) = &join.join_operator
+            {
+                self.refuse_aggregates(on, "JOIN conditions")?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
@@ -126,6 +142,10 @@ impl Names<'_> {
             let e = SqlError::failed(state::WRONG_OBJECT_TYPE, message);
             ControlFlow::Break(placed(e, &f.name))
         };
+        if name == GENERATE_SERIES {
+            let what = "a function that returns a set, outside FROM and a SELECT list";
+            return ControlFlow::Break(SqlError::Unsupported(what.into()));
+        }
         let is_scalar = state.scalar_functions().contains_key(&name)
             || state.higher_order_functions().contains_key(&name);
         if is_scalar || OF_THE_PLANNER.contains(&name.as_str()) {
@@ -139,11 +159,13 @@ impl Names<'_> {
                 () if f.over.is_some() => "OVER",
                 () if f.filter.is_some() => "FILTER",
                 () if distinct => "DISTINCT",
+                () if has_star(f) => return ControlFlow::Break(no_function(&f.name)),
                 () => return ControlFlow::Continue(()),
             };
             return wrong(format!("{clause} specified, but {name} is not an aggregate function"));
         }
         if state.aggregate_functions().contains_key(&name) {
+            self.arguments_of_aggregate(f, &name)?;
             let nested = f.over.is_none() && self.aggregates(&f.args);
             return match nested {
                 true => {
@@ -157,6 +179,59 @@ impl Names<'_> {
             (true, None) => wrong(format!("window function {name} requires an OVER clause")),
             (false, _) => ControlFlow::Break(no_function(&f.name)),
         }
+    }
+
+    /// `*` is an argument of count alone, which takes one at most.
+    fn arguments_of_aggregate(&self, f: &Function, name: &str) -> ControlFlow<SqlError> {
+        let FunctionArguments::List(list) = &f.args else { return ControlFlow::Continue(()) };
+        let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        if name != "count" {
+            return match has_star(f) {
+                true => ControlFlow::Break(no_function(&f.name)),
+                false => ControlFlow::Continue(()),
+            };
+        }
+        match list.args.len() {
+            0 => {
+                let message = "count(*) must be used to call a parameterless aggregate function";
+                let e = SqlError::failed(state::WRONG_OBJECT_TYPE, message);
+                ControlFlow::Break(placed(e, &f.name))
+            }
+            1 => ControlFlow::Continue(()),
+            // Of several columns, DataFusion counts what PostgreSQL writes as a row.
+            _ if distinct => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(no_function(&f.name)),
+        }
+    }
+
+    /// Refuses aggregates and window functions in a clause that is evaluated before them.
+    fn refuse_aggregates(&self, expr: &Expr, clause: &str) -> ControlFlow<SqlError> {
+        if self.aggregates(expr) {
+            return ControlFlow::Break(grouping(&format!("aggregate functions are not allowed in {clause}")));
+        }
+        let mut queries = Vec::new();
+        let windowed = visit_expressions(expr, |e| {
+            match e {
+                Expr::Subquery(q)
+                | Expr::InSubquery { subquery: q, .. }
+                | Expr::Exists { subquery: q, .. } => {
+                    queries.push(q.to_string());
+                }
+                Expr::Function(f) if f.over.is_some() => {
+                    let text = f.to_string();
+                    if !queries.iter().any(|q| q.contains(&text)) {
+                        return ControlFlow::Break(());
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        if windowed.is_continue() {
+            return ControlFlow::Continue(());
+        }
+        let message = format!("window functions are not allowed in {clause}");
+        ControlFlow::Break(SqlError::failed(state::WINDOWING_ERROR, message))
     }
 
     /// Whether there is an aggregate in `part`, other than those of its subqueries.
@@ -192,6 +267,11 @@ impl Names<'_> {
         }
         part.visit(&mut Aggregates { state: self.state, queries: 0 }).is_break()
     }
+}
+
+fn has_star(f: &Function) -> bool {
+    let FunctionArguments::List(list) = &f.args else { return false };
+    list.args.iter().any(|a| matches!(a, FunctionArg::Unnamed(FunctionArgExpr::Wildcard)))
 }
 
 /// A function's name as DataFusion knows it.

@@ -4,17 +4,21 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Sql};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
+use super::cursor::parse_fetch;
 use super::depth;
 use super::dialect::LodeDialect;
 use super::identifiers::Overriding;
+use super::inline::{Inline, inline_rows};
 use super::sequences::{self, SequenceStatement};
 use super::short_shape::Shape;
 use crate::SqlError;
+use crate::error::state;
 
 /// One statement of a script, parsed.
 #[derive(Clone, Debug)]
@@ -27,6 +31,10 @@ pub struct Statement {
     shape: Arc<OnceLock<Option<Arc<Shape>>>>,
     /// What sqlparser has no tree for.
     pub(crate) sequence: Option<Arc<SequenceStatement>>,
+    /// Whether it is a MOVE: the tree of both is that of FETCH.
+    pub(crate) moves: bool,
+    /// The rows of a COPY FROM STDIN that stand behind it.
+    pub(crate) rows: Option<Bytes>,
 }
 
 impl fmt::Display for Statement {
@@ -37,7 +45,14 @@ impl fmt::Display for Statement {
 
 impl Statement {
     pub(crate) fn new(parsed: Parsed, depth: usize) -> Self {
-        Self { parsed: Arc::new(parsed), depth, shape: Arc::default(), sequence: None }
+        Self {
+            parsed: Arc::new(parsed),
+            depth,
+            shape: Arc::default(),
+            sequence: None,
+            moves: false,
+            rows: None,
+        }
     }
 
     /// Its shape, if it can be short.
@@ -76,6 +91,19 @@ impl Statement {
     /// # Errors
     /// [`SqlError::Syntax`] with the line and column in the script.
     pub fn parse(script: &str) -> Result<Vec<Self>, SqlError> {
+        let Some(Inline { before, rows, after }) = inline_rows(script) else {
+            return Self::parse_sql(script);
+        };
+        let mut statements = Self::parse_sql(before)?;
+        if let Some(copy) = statements.last_mut() {
+            copy.rows = Some(Bytes::copy_from_slice(rows.as_bytes()));
+        }
+        let lines = script[..script.len() - after.len()].bytes().filter(|b| *b == b'\n').count() as u64;
+        statements.extend(Self::parse(after).map_err(|e| e.moved_down(lines))?);
+        Ok(statements)
+    }
+
+    fn parse_sql(script: &str) -> Result<Vec<Self>, SqlError> {
         let dialect = LodeDialect;
         let tokens = Tokenizer::new(&dialect, script).tokenize_with_location()?;
         let depth = depth::depth(&tokens)?;
@@ -89,6 +117,7 @@ impl Statement {
             }
             let next = parser.parser.peek_token();
             let mut sequence = None;
+            let mut moves = false;
             let parsed = match &next.token {
                 Token::EOF => return Ok(statements),
                 found if !separated => {
@@ -121,12 +150,18 @@ impl Statement {
                         owned_by: None,
                     }))
                 }
+                Token::Word(w) if is_fetch(w) => {
+                    moves = w.keyword != Keyword::FETCH;
+                    parser.parser.next_token();
+                    let fetch = parse_fetch(&mut parser.parser).map_err(|e| placed(e.into(), script))?;
+                    Parsed::Statement(Box::new(fetch))
+                }
                 // DataFusion's own COPY has no FROM.
                 Token::Word(Word { keyword: Keyword::COPY, .. }) => {
                     let copy = parser.parser.parse_statement().map_err(|e| placed(e.into(), script))?;
                     Parsed::Statement(Box::new(copy))
                 }
-                _ => parser.parse_statement().map_err(|e| placed(e.into(), script))?,
+                _ => parser.parse_statement().map_err(|e| placed(syntax(e.into()), script))?,
             };
             let mut parsed = parsed;
             let until = parser.parser.peek_token().span.start;
@@ -134,7 +169,7 @@ impl Statement {
             if let Some((_, overriding)) = overridden.iter().find(|(at, _)| within(at)) {
                 note_overriding(&mut parsed, *overriding);
             }
-            statements.push(Self { sequence, ..Self::new(parsed, depth) });
+            statements.push(Self { sequence, moves, ..Self::new(parsed, depth) });
         }
     }
 }
@@ -185,6 +220,21 @@ fn note_overriding(parsed: &mut Parsed, overriding: Overriding) {
         }
         _ => {}
     }
+}
+
+/// What is wrong with a statement's options, as an option of EXPLAIN that does not exist, is wrong with its syntax.
+fn syntax(e: SqlError) -> SqlError {
+    match e {
+        SqlError::Failed { state: state::SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION, place, message } => {
+            SqlError::Failed { state: state::SYNTAX_ERROR, place, message }
+        }
+        other => other,
+    }
+}
+
+/// Whether a statement of this first word is about a cursor.
+fn is_fetch(first: &Word) -> bool {
+    first.quote_style.is_none() && ["fetch", "move"].iter().any(|w| first.value.eq_ignore_ascii_case(w))
 }
 
 /// Whether SET CONSTRAINTS follows, which the parser does not know.

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::shape::Shape;
 use super::{literals, rows};
-use crate::SqlError;
+use crate::{SqlError, series};
 
 /// Prepares a statement. Recurses over it.
 ///
@@ -87,7 +87,10 @@ impl VisitorMut for Preparer {
             TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
                 refuse("TABLESAMPLE")
             }
-            _ => ControlFlow::Continue(()),
+            factor => match series::function_in_from(factor, literals::integer) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(e) => ControlFlow::Break(e),
+            },
         }
     }
 
@@ -112,6 +115,7 @@ impl VisitorMut for Preparer {
                 literals::integer(expr);
             }
         }
+        series::in_select_list(select);
         tell_names_apart(select);
         ControlFlow::Continue(())
     }

@@ -11,6 +11,8 @@ use futures::StreamExt;
 
 use super::OutputNames;
 
+use crate::{CopyIn, CopyOut};
+
 /// What a statement answers.
 pub enum StatementResult {
     /// Rows, which are computed as the stream is read.
@@ -27,6 +29,10 @@ pub enum StatementResult {
         /// How many rows.
         rows: u64,
     },
+    /// COPY FROM STDIN waits for its rows.
+    CopyIn(CopyIn),
+    /// The rows of COPY TO STDOUT, which are computed as they are taken.
+    CopyOut(CopyOut),
     /// The statement is done, and has no rows.
     Done {
         /// The statement's verb, such as `CREATE TABLE`.
@@ -67,6 +73,8 @@ impl fmt::Debug for StatementResult {
         match self {
             Self::Rows { schema, .. } => write!(f, "Rows({schema:?})"),
             Self::Count { verb, rows } => write!(f, "{verb} {rows}"),
+            Self::CopyIn(copy) => copy.fmt(f),
+            Self::CopyOut(copy) => copy.fmt(f),
             Self::Done { verb } => f.write_str(verb),
         }
     }

@@ -19,13 +19,14 @@ use datafusion::arrow::compute::kernels::cast_utils::{
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Interval,
     LimitClause, NamedWindowExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, UnaryOperator, Value, ValueWithSpan, Visitor, WindowFrame, WindowFrameBound, WindowType,
-    With,
+    TableWithJoins, TypedString, UnaryOperator, Value, ValueWithSpan, Visitor, WindowFrame, WindowFrameBound,
+    WindowType, With,
 };
 
 use super::fold;
 use crate::SqlError;
 use crate::error::state;
+use crate::types::unknown_type;
 
 /// Finds the first mistake of a tree that it visits.
 pub(super) struct Shape {
@@ -80,6 +81,18 @@ impl Visitor for Shape {
                     && column_count(subquery).is_some_and(|n| n != 1) =>
             {
                 wrong(state::SYNTAX_ERROR, "subquery has too many columns")
+            }
+            Expr::InSubquery { expr, subquery, .. } => match expr.as_ref() {
+                Expr::Tuple(row) if column_count(subquery).is_some_and(|n| n < row.len()) => {
+                    wrong(state::SYNTAX_ERROR, "subquery has too few columns")
+                }
+                Expr::Tuple(row) if column_count(subquery).is_some_and(|n| n > row.len()) => {
+                    wrong(state::SYNTAX_ERROR, "subquery has too many columns")
+                }
+                _ => Flow::Continue(()),
+            },
+            Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+                unknown_type(data_type).map_or(Flow::Continue(()), Flow::Break)
             }
             Expr::Function(f) => {
                 ntile(f)?;
@@ -186,6 +199,16 @@ fn position(expr: &Expr, columns: Option<usize>, clause: &str) -> Flow {
 fn count(expr: Option<&Expr>, state: &'static str, clause: &str) -> Flow {
     match expr {
         Some(e) if is_negative(e) => wrong(state, format!("{clause} must not be negative")),
+        Some(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => {
+            let message = format!("argument of {clause} must not contain variables");
+            wrong(state::INVALID_COLUMN_REFERENCE, message)
+        }
+        Some(Expr::Value(value)) => match &value.value {
+            Value::SingleQuotedString(text) if text.trim().parse::<i64>().is_err() => {
+                Flow::Break(SqlError::bad_input("bigint", text.clone()))
+            }
+            _ => Flow::Continue(()),
+        },
         _ => Flow::Continue(()),
     }
 }

@@ -179,6 +179,15 @@ async fn ask(session: &Session, sql: &str) -> Result<Vec<String>, SqlError> {
         Some(StatementResult::Count { verb: "INSERT", rows }) => {
             return Ok(vec![format!("= INSERT 0 {rows}")]);
         }
+        Some(StatementResult::CopyOut(mut copy)) => {
+            let mut text = Vec::new();
+            while let Some(bytes) = copy.next().await? {
+                text.extend_from_slice(&bytes);
+            }
+            let lines: Vec<String> =
+                String::from_utf8_lossy(&text).split_terminator('\n').map(|l| format!("> {l}")).collect();
+            return Ok(if lines.is_empty() { vec!["= COPY 0".to_owned()] } else { lines });
+        }
         Some(done) => return Ok(vec![format!("= {done:?}")]),
         None => return Ok(Vec::new()),
     };

@@ -1,7 +1,7 @@
-//! CSV records as typed columns. A value that its column cannot hold is named with its line.
+//! Lines of CSV or text as typed columns. A value that its column cannot hold is named with its line.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use lode_engine::{ColumnDef, Table};
 use lode_page::DataType;
 
 use super::csv_reader::{CsvError, CsvReader, Records};
-use super::format::CsvFormat;
+use super::format::LineFormat;
+use super::text_reader::TextReader;
 use crate::SqlError;
 use crate::arrow_convert::arrow_type;
 use crate::error::state;
@@ -24,38 +25,49 @@ const BATCH_ROWS: usize = 8192;
 /// Characters of a value that a message shows.
 const SHOWN_CHARS: usize = 40;
 
-/// The rows of a CSV file as batches of a table's columns.
-pub(super) struct CsvRows {
+/// The rows of a file or a stream as batches of a table's columns.
+pub(super) struct LineRows {
     path: String,
     table: Arc<Table>,
     schema: SchemaRef,
     /// The table's column that each field is for.
     columns: Vec<u16>,
     null: String,
-    reader: CsvReader<BufReader<File>>,
+    reader: Reader,
     records: Records,
 }
 
-impl CsvRows {
-    /// Opens `path`, whose fields are for `columns` of `table`. A header is skipped.
-    pub(super) fn open(
-        path: &Path,
-        format: &CsvFormat,
+/// Where the lines come from.
+pub(super) type Lines = Box<dyn BufRead + Send>;
+
+enum Reader {
+    Csv(CsvReader<Lines>),
+    Text(TextReader<Lines>),
+}
+
+/// The lines of a file.
+pub(super) fn lines_of(path: &Path) -> Result<Lines, SqlError> {
+    let file = File::open(path).map_err(|e| SqlError::io(path, &e))?;
+    Ok(Box::new(BufReader::with_capacity(1 << 18, file)))
+}
+
+impl LineRows {
+    /// The rows of `lines`, whose fields are for `columns` of `table`. A header is skipped. `name` is for messages.
+    pub(super) fn new(
+        name: String,
+        lines: Lines,
+        format: &LineFormat,
         table: Arc<Table>,
         schema: SchemaRef,
         columns: Vec<u16>,
     ) -> Result<Self, SqlError> {
-        let file = File::open(path).map_err(|e| SqlError::io(path, &e))?;
-        let reader = CsvReader::new(BufReader::with_capacity(1 << 18, file), format);
-        let mut rows = Self {
-            path: path.display().to_string(),
-            table,
-            schema,
-            columns,
-            null: format.null.clone(),
-            reader,
-            records: Records::default(),
+        let reader = match format.quotes {
+            Some(quotes) => Reader::Csv(CsvReader::new(lines, format, quotes)),
+            None => Reader::Text(TextReader::new(lines, format)),
         };
+        let records = Records::default();
+        let mut rows =
+            Self { path: name, table, schema, columns, null: format.null.clone(), reader, records };
         if format.header {
             rows.read(1)?;
         }
@@ -80,8 +92,16 @@ impl CsvRows {
     }
 
     fn read(&mut self, rows_max: usize) -> Result<(), SqlError> {
-        self.reader.read(self.columns.len(), rows_max, &mut self.records).map_err(|e| match e {
-            CsvError::Io(e) => SqlError::io(&self.path, &e),
+        let fields = self.columns.len();
+        let read = match &mut self.reader {
+            Reader::Csv(reader) => reader.read(fields, rows_max, &mut self.records),
+            Reader::Text(reader) => reader.read(fields, rows_max, &mut self.records),
+        };
+        read.map_err(|e| match e {
+            CsvError::Io(e) => match e.downcast::<SqlError>() {
+                Ok(e) => e,
+                Err(e) => SqlError::io(&self.path, &e),
+            },
             CsvError::Malformed { line, field, message } => {
                 let column = match self.columns.get(field) {
                     Some(&c) => self.table.def().columns[usize::from(c)].name.clone(),
