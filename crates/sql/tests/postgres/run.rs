@@ -1,6 +1,6 @@
 //! Runs a script on a new database, and compares the answers with the recorded ones.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,10 +96,11 @@ pub(crate) async fn run(
         let place = format!("{name}.sql:{}", statement.line);
         let words = statement.words();
         assert_eq!(words, recorded.words, "{place}: record the answers again");
-        if !sessions.contains_key(&statement.session) {
-            sessions.insert(statement.session, session(&db, settings).await);
-        }
-        let got = answer(&sessions[&statement.session], statement).await;
+        let session = match sessions.entry(statement.session) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(free) => free.insert(session(&db, settings).await),
+        };
+        let got = answer(session, statement).await;
         let expected = expected(statement, recorded);
         let mut lines = got.lines;
         shape(statement, &mut lines);
