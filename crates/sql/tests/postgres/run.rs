@@ -203,6 +203,10 @@ fn fields(e: &SqlError) -> Vec<String> {
             EngineError::Unique { table, constraint, .. } | EngineError::ForeignKey { table, constraint, .. },
         ) => (table, "constraint", constraint),
         SqlError::Engine(EngineError::NotNull { table, column }) => (table, "column", column),
+        // Lode does not keep the name of a primary key: this is the one that PostgreSQL gives it.
+        SqlError::Engine(EngineError::DuplicateKey { table, .. }) => {
+            (table, "constraint", &format!("{table}_pkey"))
+        }
         _ => return Vec::new(),
     };
     vec![format!("table {table}"), format!("{field} {name}")]
