@@ -1,6 +1,6 @@
 //! Runs a script on a new database, and compares the answers with the recorded ones.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,10 +96,11 @@ pub(crate) async fn run(
         let place = format!("{name}.sql:{}", statement.line);
         let words = statement.words();
         assert_eq!(words, recorded.words, "{place}: record the answers again");
-        if !sessions.contains_key(&statement.session) {
-            sessions.insert(statement.session, session(&db, settings).await);
-        }
-        let got = answer(&sessions[&statement.session], statement).await;
+        let session = match sessions.entry(statement.session) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(free) => free.insert(session(&db, settings).await),
+        };
+        let got = answer(session, statement).await;
         let expected = expected(statement, recorded);
         let mut lines = got.lines;
         shape(statement, &mut lines);
@@ -211,6 +212,10 @@ fn fields(e: &SqlError) -> Vec<String> {
             EngineError::Unique { table, constraint, .. } | EngineError::ForeignKey { table, constraint, .. },
         ) => (table, "constraint", constraint),
         SqlError::Engine(EngineError::NotNull { table, column }) => (table, "column", column),
+        // Lode does not keep the name of a primary key: this is the one that PostgreSQL gives it.
+        SqlError::Engine(EngineError::DuplicateKey { table, .. }) => {
+            (table, "constraint", &format!("{table}_pkey"))
+        }
         _ => return Vec::new(),
     };
     vec![format!("table {table}"), format!("{field} {name}")]
