@@ -11,8 +11,8 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 use lode_engine::{
-    Changes, ColumnDef, Deferral, Encodings, EngineError, Fill, IndexDef, IndexKind, KeyIndex, Layout,
-    Object, ObjectKind, SequenceDef, SequenceOwner, Snapshot, TableDef, TableOptions, WriteTxn,
+    Changes, ColumnDef, Constraint, Deferral, Encodings, EngineError, Fill, IndexDef, IndexKind, KeyIndex,
+    Layout, Object, ObjectKind, Rule, SequenceDef, SequenceOwner, Snapshot, TableDef, TableOptions, WriteTxn,
 };
 use lode_page::{ColumnType, EncodingChoice};
 
@@ -590,14 +590,15 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
     let Sql::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } = statement else {
         unreachable!("the caller matched DROP");
     };
-    if *cascade || *purge || *temporary || table.is_some() {
+    let cascade = *cascade;
+    if *purge || *temporary || table.is_some() {
         return Err(SqlError::Unsupported("DROP with options".into()));
     }
     let names = names.iter().map(table_name).collect::<Result<Vec<_>, _>>()?;
     let if_exists = *if_exists;
     match object_type {
         ObjectType::Table => {
-            change(session, move |txn| drop_tables(txn, &names, if_exists)).await?;
+            change(session, move |txn| drop_tables(txn, &names, if_exists, cascade)).await?;
             Ok(StatementResult::done("DROP TABLE"))
         }
         ObjectType::Index => {
@@ -613,7 +614,7 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
         ObjectType::Sequence => {
             change(session, move |txn| {
                 for name in &names {
-                    drop_sequence(txn, name, if_exists)?;
+                    drop_sequence(txn, name, if_exists, cascade)?;
                 }
                 Ok(true)
             })
@@ -625,7 +626,12 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
 }
 
 /// Drops tables, and the sequences that belong to them. Tables that reference each other go together.
-fn drop_tables(txn: &mut WriteTxn, names: &[String], if_exists: bool) -> Result<bool, SqlError> {
+fn drop_tables(
+    txn: &mut WriteTxn,
+    names: &[String],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<bool, SqlError> {
     let mut left = Vec::with_capacity(names.len());
     for name in names {
         match txn.table(name) {
@@ -637,6 +643,11 @@ fn drop_tables(txn: &mut WriteTxn, names: &[String], if_exists: bool) -> Result<
             }
             None if if_exists => {}
             None => return Err(EngineError::NoSuchTable(name.clone()).into()),
+        }
+    }
+    if cascade {
+        for name in names {
+            drop_references(txn, name)?;
         }
     }
     // One that another references goes after it.
@@ -662,7 +673,22 @@ fn drop_tables(txn: &mut WriteTxn, names: &[String], if_exists: bool) -> Result<
     Ok(true)
 }
 
-fn drop_sequence(txn: &mut WriteTxn, name: &str, if_exists: bool) -> Result<(), SqlError> {
+/// Drops the foreign keys of other tables to a table.
+fn drop_references(txn: &mut WriteTxn, parent: &str) -> Result<(), SqlError> {
+    let mut doomed = Vec::new();
+    for t in txn.tables().filter(|t| t.name() != parent) {
+        let to_parent =
+            |c: &&Constraint| matches!(&c.rule, Rule::ForeignKey { parent: of, .. } if of == parent);
+        let names = t.def().constraints.iter().filter(to_parent).map(|c| c.name.clone());
+        doomed.extend(names.map(|c| (t.name().to_owned(), c)));
+    }
+    for (table, name) in doomed {
+        txn.drop_constraint(&table, &name)?;
+    }
+    Ok(())
+}
+
+fn drop_sequence(txn: &mut WriteTxn, name: &str, if_exists: bool, cascade: bool) -> Result<(), SqlError> {
     let Some(Object::Sequence(def)) = txn.object(ObjectKind::Sequence, name).cloned() else {
         return match (txn.table(name).is_some(), if_exists) {
             (true, _) => {
@@ -676,11 +702,19 @@ fn drop_sequence(txn: &mut WriteTxn, name: &str, if_exists: bool) -> Result<(), 
             }
         };
     };
-    let user = txn.tables().find_map(|t| {
-        let column = t.def().columns.iter().find(|c| c.fill.sequence() == Some(def.id))?;
-        Some((t.name().to_owned(), column.name.clone()))
-    });
-    if let Some((table, column)) = user {
+    let takes = |c: &ColumnDef| c.fill.sequence() == Some(def.id);
+    let users: Vec<TableDef> =
+        txn.tables().filter(|t| t.def().columns.iter().any(takes)).map(|t| t.def().clone()).collect();
+    let is_identity = def.owner.as_ref().is_some_and(|o| o.identity);
+    if cascade && !is_identity {
+        for mut user in users {
+            user.columns.iter_mut().filter(|c| takes(c)).for_each(|c| c.fill = Fill::Null);
+            let table = user.name.clone();
+            txn.alter_table(&table, user)?;
+        }
+    } else if let Some(user) = users.first() {
+        let table = &user.name;
+        let column = user.columns.iter().find(|c| takes(c)).map_or("", |c| c.name.as_str());
         let message = format!(
             "cannot drop sequence \"{name}\": the default of column \"{column}\" of table \"{table}\" depends on it"
         );

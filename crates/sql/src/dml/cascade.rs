@@ -103,9 +103,13 @@ pub(crate) fn is_referenced(snapshot: &Snapshot, table: &Table) -> bool {
     !acting(snapshot, table.name()).is_empty()
 }
 
-/// Another table with a foreign key to this one that has an action.
-pub(super) fn acts_for_other(snapshot: &Snapshot, table: &str) -> Option<String> {
-    acting(snapshot, table).into_iter().map(|a| a.child).find(|child| child != table)
+/// The other tables with a foreign key to this one.
+pub(super) fn referencing(snapshot: &Snapshot, parent: &str) -> Vec<String> {
+    let references = |t: &&Arc<Table>| {
+        let to_parent = |rule: &Rule| matches!(rule, Rule::ForeignKey { parent: of, .. } if of == parent);
+        t.name() != parent && t.def().constraints.iter().any(|c| to_parent(&c.rule))
+    };
+    snapshot.tables().filter(references).map(|t| t.name().to_owned()).collect()
 }
 
 /// Carries out the actions of all foreign keys to deleted rows, until no more rows are deleted.

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     OnConflictAction, TableAlias, Update,
 };
 use lode_engine::{RowAddress, Snapshot, Table};
-use lode_page::{ColumnBuilder, Value, row};
+use lode_page::{ColumnBuilder, Value};
 
 use super::rewrite::{self, RowQuery};
 use super::{Checks, cast_assigned, column_numbers, load, plan_query, row_identities, run_to_end};
@@ -116,7 +116,7 @@ impl Conflict {
         let mut inserted = vec![true; rows];
         let mut conflicting = Vec::new();
         let mut changed = HashSet::new();
-        let mut seen: Vec<HashMap<Vec<u8>, usize>> = self.keys.iter().map(|_| HashMap::new()).collect();
+        let mut seen: Vec<HashMap<String, usize>> = self.keys.iter().map(|_| HashMap::new()).collect();
         let keys = self.keys.iter().map(|key| {
             let columns = key.iter().map(|c| load::column_of(table.def(), *c, &columns[c]));
             columns.collect::<Result<Vec<_>, SqlError>>()
@@ -127,11 +127,8 @@ impl Conflict {
             let mut found = None;
             for ((key, columns), seen) in self.keys.iter().zip(&keys).zip(&seen) {
                 let values: Vec<Value> = columns.iter().map(|c| c.value(place)).collect();
-                let bytes = (!values.iter().any(Value::is_null)).then(|| {
-                    let types: Vec<_> =
-                        key.iter().map(|&c| table.schema().columns[usize::from(c)].data_type).collect();
-                    row::encode(&types, &values)
-                });
+                // Values of the same types have the same text only if they are equal.
+                let bytes = (!values.iter().any(Value::is_null)).then(|| format!("{values:?}"));
                 if let Some(bytes) = &bytes
                     && found.is_none()
                 {

@@ -30,7 +30,10 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Assignment, Delete, Query, SelectItem, Statement as Sql, Truncate, Update, With};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, CascadeOption, Delete, Query, SelectItem, Statement as Sql, Truncate, TruncateIdentityOption,
+    Update, With,
+};
 use lode_engine::{EngineError, RowAddress, Snapshot, Table, TableDef};
 
 pub(crate) use cascade::is_referenced;
@@ -51,7 +54,7 @@ use crate::statement::StatementResult;
 use crate::threads::blocking;
 use crate::transaction::StatementTxn;
 use crate::types::assignable;
-use crate::{Session, SqlError};
+use crate::{Session, SqlError, sequences};
 
 /// A change of one table.
 pub(crate) struct Change {
@@ -85,15 +88,53 @@ pub(crate) async fn delete(
     delete_found(session, found, "DELETE", &statement.returning).await
 }
 
-/// `TRUNCATE [TABLE] t`: deletes every row.
+/// `TRUNCATE [TABLE] t, ... [RESTART IDENTITY] [CASCADE]`: deletes every row.
 pub(crate) async fn truncate(session: &Session, statement: &Truncate) -> Result<StatementResult, SqlError> {
-    let found = rewrite::truncate(statement)?;
-    let snapshot = session.snapshot().await?;
-    if let Some(by) = cascade::acts_for_other(&snapshot, &found.table) {
-        let what = format!("TRUNCATE of \"{}\", which \"{by}\" references with ON DELETE", found.table);
-        return Err(SqlError::Unsupported(format!("{what}: DELETE FROM does what it says")));
+    let mut names = rewrite::truncated(statement)?;
+    let (mut work, snapshot) = session.work().await?.snapshot().await?;
+    for name in &names {
+        find_table(&snapshot, name)?;
     }
-    delete_found(session, found, "TRUNCATE", &None).await
+    let cascades = matches!(statement.cascade, Some(CascadeOption::Cascade));
+    let mut at = 0;
+    while at < names.len() {
+        for by in cascade::referencing(&snapshot, &names[at]) {
+            if names.contains(&by) {
+                continue;
+            }
+            if !cascades {
+                let message = format!(
+                    "cannot truncate a table referenced in a foreign key constraint: table \"{by}\" references \"{}\"",
+                    names[at]
+                );
+                return Err(SqlError::failed(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
+            names.push(by);
+        }
+        at += 1;
+    }
+    for name in &names {
+        let table = find_table(&snapshot, name)?;
+        let state = session.state_at(snapshot.clone(), Some(table));
+        let plan = plan_query(&state, rewrite::all_of(name)?.query).await?;
+        let mut parts = Parts::start(&state, &plan).await?;
+        let mut changed = ChangedRows::default();
+        while let Some(batch) = parts.next().await? {
+            (work, _) = delete_rows(work, name, batch, &mut changed).await?;
+        }
+    }
+    let restarts = matches!(statement.identity, Some(TruncateIdentityOption::Restart));
+    blocking(move || {
+        if restarts {
+            for name in &names {
+                let id = work.txn.table(name).expect("it was just truncated").id().raw();
+                sequences::restart_owned(&mut work.txn, id);
+            }
+        }
+        work.finish()?;
+        Ok(StatementResult::done("TRUNCATE TABLE"))
+    })
+    .await
 }
 
 async fn delete_found(
@@ -252,8 +293,7 @@ async fn update_in(
         if rows > 0 {
             work = cascade_update::follow(session, work, changed).await?;
         }
-        return end(session, &snapshot, work, returning, StatementResult::Count { verb: "UPDATE", rows })
-            .await;
+        return Ok((work, returning, rows));
     }
     let mut parts = Parts::start(&state, &plan).await?;
     let mut rows = 0;

@@ -158,6 +158,19 @@ fn owned(txn: &WriteTxn, def: SequenceDef, options: &[SequenceOption]) -> Result
     Ok(SequenceDef { owner, ..def })
 }
 
+/// Lets the sequences that belong to a table begin anew.
+pub(crate) fn restart_owned(txn: &mut WriteTxn, table: u32) {
+    let is_owned = |def: &SequenceDef| def.owner.as_ref().is_some_and(|o| o.table == table);
+    let owned = txn.sequences().filter(|(_, def)| is_owned(def));
+    let owned: Vec<_> = owned.map(|(name, def)| (name.to_owned(), def.clone())).collect();
+    for (name, def) in owned {
+        txn.put_object(
+            &name,
+            Object::Sequence(SequenceDef { epoch: def.epoch + 1, first: def.start, ..def }),
+        );
+    }
+}
+
 /// Drops the sequences that belong to a table, or to one of its columns.
 pub(crate) fn drop_owned(txn: &mut WriteTxn, table: u32, column: Option<u16>) {
     let is_owned = |def: &SequenceDef| {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::SqlError;
 use crate::error::state;
 
-pub(crate) use define::{NewSequence, define, drop_owned, free_name};
+pub(crate) use define::{NewSequence, define, drop_owned, free_name, restart_owned};
 pub(crate) use functions::{NEXT_BY_ID, call_next, register};
 pub(crate) use options::{SequenceOption, identity_options};
 

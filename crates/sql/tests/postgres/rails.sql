@@ -49,7 +49,6 @@ INSERT INTO "users" ("email", "created_at") VALUES ('max@example.com', '2024-02-
 INSERT INTO "posts" ("user_id", "created_at", "updated_at") VALUES (77, '2024-02-08', '2024-02-08') RETURNING "id";
 BEGIN;
 SAVEPOINT active_record_1;
--- differs: foreign-keys-at-commit: DELETE 1
 DELETE FROM "users" WHERE "users"."id" = 1;
 -- Rails asks the database to take it back.
 ROLLBACK TO SAVEPOINT active_record_1;
