@@ -158,7 +158,7 @@ fuzz_target!(|bytes: &[u8]| {
     let types: Vec<DataType> = (0..1 + c.below(4)).map(|_| c.data_type()).collect();
     let filter = c.expr(&types, 6);
     let columns = types.iter().map(|&data_type| ColumnType { data_type, nullable: true }).collect();
-    let schema = Schema { version: 1, columns };
+    let schema = Schema { version: 1, columns, absent: Vec::new() };
     let Ok(p) = Program::check(schema.clone(), Some(filter), vec![0], true) else { return };
     let rows = c.below(80);
     let mut page = Page { rows, columns: types.iter().map(|&t| c.column(t, rows)).collect() };

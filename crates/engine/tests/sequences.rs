@@ -186,7 +186,7 @@ fn a_sequence_that_a_crash_undid_leaves_nothing_to_the_next_of_its_number() {
     txn.set_durability(Durability::None);
     let lost = definition(txn.new_sequence());
     txn.put_object("lost", Object::Sequence(lost.clone()));
-    assert_eq!((1..=20).map(|_| next(&db, &lost)).last(), Some(20));
+    assert_eq!((1..=20).map(|_| next(&db, &lost)).collect::<Vec<_>>().last(), Some(&20));
     txn.commit().unwrap();
     faults.cut();
     drop(db);
@@ -205,7 +205,7 @@ fn a_sequence_that_a_crash_undid_leaves_nothing_to_the_next_of_its_number() {
 fn a_restart_is_undone_with_its_transaction() {
     let db = open(&drive::TestDrive::new());
     let def = create(&db, "s");
-    assert_eq!((1..=5).map(|_| next(&db, &def)).last(), Some(5));
+    assert_eq!((1..=5).map(|_| next(&db, &def)).collect::<Vec<_>>().last(), Some(&5));
     let restarted = SequenceDef { epoch: 1, first: 100, ..def.clone() };
     let mut txn = db.begin_write().unwrap();
     let savepoint = txn.savepoint().unwrap();

@@ -20,7 +20,7 @@ use lode_program::{Expr, Program};
 use super::WriteTxn;
 use super::foreign;
 use crate::EngineError;
-use crate::tables::definition::{ColumnDef, Constraint, IndexDef, Rule, TableDef};
+use crate::tables::definition::{ColumnDef, Constraint, Fill, IndexDef, Rule, TableDef};
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
 
@@ -221,7 +221,7 @@ fn following(old: &Table, mut def: TableDef) -> Result<TableDef, EngineError> {
             return Err(column("was dropped"));
         }
         if c.is_dropped {
-            c.ty.nullable = true;
+            (c.ty.nullable, c.fill) = (true, Fill::Null);
         }
     }
     for c in &mut def.columns[was.columns.len()..] {
