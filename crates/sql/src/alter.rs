@@ -11,13 +11,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, Assignment, AssignmentTarget, ColumnDef as SqlColumn,
-    DropBehavior, Expr, GeneratedAs, Ident, ObjectName, RenameTableNameKind,
+    AlterColumnOperation, AlterTable, AlterTableOperation, Assignment, AssignmentTarget,
+    ColumnDef as SqlColumn, DropBehavior, Expr, GeneratedAs, Ident, ObjectName, RenameTableNameKind,
     TableConstraint, visit_expressions_mut,
 };
 use lode_engine::{
-    Constraint, Deferral, Fill, Object, Rule, SequenceDef, SequenceOwner, Snapshot, Table, TableDef,
-    WriteTxn,
+    Constraint, Deferral, Fill, Object, Rule, SequenceDef, SequenceOwner, Snapshot, Table, TableDef, WriteTxn,
 };
 use lode_page::{Constant, Value};
 
@@ -187,8 +186,11 @@ impl Alteration<'_> {
                         Some(always) => Fill::Identity { sequence: number, always },
                         None => Fill::Sequence(number),
                     };
-                    let owner =
-                        SequenceOwner { table: id, column: sequence.column, identity: sequence.identity.is_some() };
+                    let owner = SequenceOwner {
+                        table: id,
+                        column: sequence.column,
+                        identity: sequence.identity.is_some(),
+                    };
                     let made = SequenceDef { owner: Some(owner), ..sequence.defined(number)? };
                     let name = sequences::free_name(txn, &format!("{table}_{}_seq", column.name));
                     txn.put_object(&name, Object::Sequence(made));
@@ -262,7 +264,11 @@ impl Alteration<'_> {
         Ok(work)
     }
 
-    async fn add_resolved(&self, work: StatementTxn, constraint: Constraint) -> Result<StatementTxn, SqlError> {
+    async fn add_resolved(
+        &self,
+        work: StatementTxn,
+        constraint: Constraint,
+    ) -> Result<StatementTxn, SqlError> {
         let name = constraint.name.clone();
         if self.table.def().constraints.iter().any(|c| c.name == name) {
             let message =
@@ -273,8 +279,7 @@ impl Alteration<'_> {
             Rule::Check { expression } => Some(expression.clone()),
             _ => None,
         };
-        let work =
-            self.change(work, move |txn, table| Ok(txn.add_constraint(table, constraint)?)).await?;
+        let work = self.change(work, move |txn, table| Ok(txn.add_constraint(table, constraint)?)).await?;
         let Some(check) = check else { return Ok(work) };
         let (work, snapshot) = work.snapshot().await?;
         let table = find_table(&snapshot, self.table.name())?;
@@ -371,12 +376,19 @@ impl Alteration<'_> {
             }
             let doomed: Vec<u16> = std::iter::once(column).chain(generated).collect();
             let of_checks: Vec<String> = checks.looking_at(&doomed);
-            work = self.change(work, move |txn, table| drop_columns(txn, table, &doomed, &of_checks, cascade)).await?;
+            work = self
+                .change(work, move |txn, table| drop_columns(txn, table, &doomed, &of_checks, cascade))
+                .await?;
         }
         Ok(work)
     }
 
-    async fn rename_column(&self, work: StatementTxn, from: &str, to: &str) -> Result<StatementTxn, SqlError> {
+    async fn rename_column(
+        &self,
+        work: StatementTxn,
+        from: &str,
+        to: &str,
+    ) -> Result<StatementTxn, SqlError> {
         let column = self.column(from)?;
         check_name("column", to)?;
         if self.table.column(to).is_some() {
@@ -424,7 +436,8 @@ impl Alteration<'_> {
                     return Err(SqlError::failed(state::INVALID_TABLE_DEFINITION, message));
                 }
                 if let Fill::Identity { .. } = def.columns[at].fill {
-                    let message = format!("column \"{name}\" of relation \"{}\" is an identity column", def.name);
+                    let message =
+                        format!("column \"{name}\" of relation \"{}\" is an identity column", def.name);
                     return Err(SqlError::failed(state::SYNTAX_ERROR, message));
                 }
                 def.columns[at].ty.nullable = true;
@@ -469,11 +482,15 @@ impl Alteration<'_> {
                 let c = &def.columns[at];
                 if !c.fill.is_null() {
                     self.refuse_other_filling(name, &c.fill)?;
-                    let message = format!("column \"{name}\" of relation \"{}\" already has a default value", def.name);
+                    let message =
+                        format!("column \"{name}\" of relation \"{}\" already has a default value", def.name);
                     return Err(SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
                 }
                 if c.ty.nullable {
-                    let message = format!("column \"{name}\" of relation \"{}\" must be declared NOT NULL before identity can be added", def.name);
+                    let message = format!(
+                        "column \"{name}\" of relation \"{}\" must be declared NOT NULL before identity can be added",
+                        def.name
+                    );
                     return Err(SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
                 }
                 let always = *generated_as == Some(GeneratedAs::Always);
@@ -542,7 +559,9 @@ fn drop_columns(
     if live <= doomed.len() {
         return Err(SqlError::Unsupported("a table without columns: a table has at least one column".into()));
     }
-    if has(&table.def().options.cluster_by) || doomed.iter().any(|c| table.def().options.encoding.columns.contains_key(c)) {
+    if has(&table.def().options.cluster_by)
+        || doomed.iter().any(|c| table.def().options.encoding.columns.contains_key(c))
+    {
         let message = format!("the options of table \"{name}\" name the column");
         return Err(SqlError::failed(state::DEPENDENT_OBJECTS_STILL_EXIST, message));
     }

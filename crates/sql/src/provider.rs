@@ -105,7 +105,9 @@ impl TableProvider for LodeTable {
         };
         let support = |f: &&Expr| match translates {
             TableProviderFilterPushDown::Unsupported => TableProviderFilterPushDown::Unsupported,
-            _ if translate_filter(self.table.schema(), &self.columns, &self.schema, f).is_some() => translates.clone(),
+            _ if translate_filter(self.table.schema(), &self.columns, &self.schema, f).is_some() => {
+                translates.clone()
+            }
             _ => TableProviderFilterPushDown::Unsupported,
         };
         Ok(filters.iter().map(support).collect())

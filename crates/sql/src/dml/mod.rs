@@ -30,7 +30,9 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Assignment, Delete, Query, SelectItem, Statement as Sql, Truncate, Update, With};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, Delete, Query, SelectItem, Statement as Sql, Truncate, Update, With,
+};
 use lode_engine::{EngineError, RowAddress, Snapshot, Table, TableDef};
 
 pub(crate) use cascade::is_referenced;
