@@ -251,7 +251,9 @@ impl Table {
         let (delta, directory) = (self.delta.clone(), self.directory.clone());
         let mut index_trees = self.index_trees.clone();
         index_trees.retain(|index, _| next.indexes.iter().any(|i| i.name == *index));
-        let (key_numbers, new_keys) = (self.key_numbers.clone(), self.new_keys.clone());
+        let (mut key_numbers, new_keys) = (self.key_numbers.clone(), self.new_keys.clone());
+        // Keys go from the last one on, unless others say which go.
+        key_numbers.truncate(next.def.keys().count());
         let (is_rewritten, bounds_from) = (self.is_rewritten, self.bounds_from);
         let next =
             Self { delta, directory, is_rewritten, index_trees, key_numbers, new_keys, bounds_from, ..next };

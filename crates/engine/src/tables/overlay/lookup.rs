@@ -96,15 +96,25 @@ impl Snapshot {
     /// Rows with these values before the reading transaction's changes, by a scan.
     fn rows_by_base_scan(&self, t: &Table, key: &[u16], values: &[Value]) -> Result<Vec<RowId>, EngineError> {
         let base = self.own().map_or(self, |own| own.base());
-        let Some(t) = base.tables().find(|b| b.id() == t.id()) else { return Ok(Vec::new()) };
+        let Some(old) = base.tables().find(|b| b.id() == t.id()) else { return Ok(Vec::new()) };
+        // All rows have one value in a column that the transaction added.
+        let is_old = |c: u16| usize::from(c) < old.schema().columns.len();
+        let absent = |c: u16| t.def().columns[usize::from(c)].absent.as_ref().map(|a| a.value().clone());
+        let mut added = key.iter().zip(values).filter(|(c, _)| !is_old(**c));
+        if !added.all(|(&c, v)| absent(c).is_some_and(|a| a.compare(v) == Some(Ordering::Equal))) {
+            return Ok(Vec::new());
+        }
+        let (key, values): (Vec<u16>, Vec<Value>) =
+            key.iter().copied().zip(values.iter().cloned()).filter(|(c, _)| is_old(*c)).unzip();
+        let t = old;
         let types = key.iter().map(|&c| t.schema().columns[usize::from(c)].data_type);
         // Equal floats may differ in their bits.
-        let terms = key.iter().zip(values).zip(types).filter(|(_, data_type)| !data_type.is_float());
+        let terms = key.iter().zip(&values).zip(types).filter(|(_, data_type)| !data_type.is_float());
         let terms = terms.map(|((&c, v), data_type)| {
             Expr::compare(CompareOp::Eq, Expr::Column(c), Expr::Const(v.clone(), data_type))
         });
         let filter = Some(Expr::And(terms.collect::<Vec<_>>())).filter(|f| *f != Expr::And(Vec::new()));
-        let program = Program::check(t.schema().clone(), filter, key.to_vec(), true)?;
+        let program = Program::check(t.schema().clone(), filter, key, true)?;
         let directory = base.directory(t)?;
         let mut rows = Vec::new();
         let mut scan = base.scan(t, t.all_ranges(), Arc::new(program), Answer::Rows, None)?;
@@ -113,7 +123,7 @@ impl Snapshot {
                 for row in 0..page.rows as usize {
                     let now: Vec<Value> = page.columns.iter().map(|c| c.value(row)).collect();
                     let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
-                    if same(&now, values) {
+                    if same(&now, &values) {
                         rows.extend(id_at(&directory, page.lpid, slot));
                     }
                 }

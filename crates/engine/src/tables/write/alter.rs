@@ -77,6 +77,7 @@ impl WriteTxn {
         let new_name = new.name().to_string();
         self.changes();
         self.put_table(new);
+        self.hold_merges(&old);
         let checked = self.check_altered(&new_name, &not_null, adds_foreign_keys);
         if checked.is_err() {
             (self.catalog, self.changes) = saved;

@@ -15,7 +15,7 @@ use super::WriteTxn;
 use super::change::Changes;
 use super::delta_commit::RowWrites;
 use super::foreign::ForeignKeys;
-use super::indexes::{IndexChanges, unnamed_trees};
+use super::indexes::{IndexChanges, Indexes, unnamed_trees};
 use super::rebase::Rebase;
 use super::rewrite::{Rewrite, Rewritten};
 use super::stream::{Io, Stream};
@@ -237,13 +237,16 @@ impl WriteTxn {
         let mut batch = Batch::default();
         let mut releases = Vec::new();
         let mut entries = IndexChanges::default();
+        // New indexes may be of new columns.
+        let reading = self.with_definitions();
+        let indexes = Indexes { committer: self.trees.committer(), snapshot: &reading };
         for (mut r, written_before) in done {
             match r.table.has_delta() {
                 true => {
                     let sorted = changes.get(&r.table.id()).and_then(|c| c.sorted);
                     self.number_pages(&mut r, sorted, rows, &mut entries)?;
                 }
-                false => self.indexes().note_changes(&r, &mut entries)?,
+                false => indexes.note_changes(&r, &mut entries)?,
             }
             let mut table = r.table;
             if table.extents.len() > EXTENTS_MAX {

@@ -25,7 +25,7 @@ use super::change::{Changes, TableChange};
 use super::entries::{entries_of_index, entries_of_key, keys_with_entries};
 use super::fold::Folded;
 use super::foreign::{Foreign, ForeignKeys};
-use super::indexes::{IndexChanges, LateRemovals};
+use super::indexes::{IndexChanges, Indexes, LateRemovals};
 use super::key_check::Checked;
 use super::rewrite::Rewritten;
 use crate::EngineError;
@@ -436,15 +436,18 @@ impl WriteTxn {
     pub(super) fn fill_trees(&mut self) -> Result<(), EngineError> {
         let made: BTreeSet<&str> = self.made_trees.iter().map(Tree::name).collect();
         let (mut is_filled, mut filled) = (false, Vec::new());
+        // New indexes and keys may be of new columns.
+        let reading = self.with_definitions();
+        let indexes = Indexes { committer: self.trees.committer(), snapshot: &reading };
         for t in self.catalog.tables.values() {
-            let Some(base) = self.base(t.id()) else { continue };
+            let Some(base) = reading.tables().find(|b| b.id() == t.id()) else { continue };
             let new: Vec<usize> = (0..t.def().keys().count()).filter(|n| t.is_new_key(*n)).collect();
             if !new.is_empty() && !planted::is(Planted::KeyEntryMissing) {
-                let tree = self.snapshot.rows_tree(&base);
+                let tree = reading.rows_tree(base);
                 let tree = tree.ok_or_else(|| EngineError::NoSuchTree(tree_name(t.id())))?;
                 for n in new {
                     let (_, key) = t.def().keys().nth(n).expect("it is one of the keys");
-                    self.indexes().fill_key(&base, t.key_number(n), key, &tree)?;
+                    indexes.fill_key(base, t.key_number(n), key, &tree)?;
                 }
                 is_filled = true;
                 filled.push(t.with_entries());
@@ -454,8 +457,8 @@ impl WriteTxn {
                 if !made.contains(&name[..]) {
                     continue;
                 }
-                let tree = self.snapshot.tree(&name).ok_or(EngineError::NoSuchTree(name))?;
-                self.indexes().fill(&base, index, &tree)?;
+                let tree = reading.tree(&name).ok_or(EngineError::NoSuchTree(name))?;
+                indexes.fill(base, index, &tree)?;
                 is_filled = true;
             }
         }

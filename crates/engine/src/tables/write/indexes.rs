@@ -146,7 +146,9 @@ impl Indexes<'_> {
         }
         let mut written: BTreeMap<Lpid, Vec<Column>> = BTreeMap::new();
         for w in &r.writes {
-            written.insert(w.lpid, decode_page(w.lpid, &w.data)?.1);
+            let (page, mut all) = decode_page(w.lpid, &w.data)?;
+            r.table.schema().complete(&mut all, page.rows());
+            written.insert(w.lpid, all);
         }
         let taken_out: BTreeSet<Lpid> = r.taken_out.iter().copied().collect();
         let pages: BTreeSet<Lpid> = taken_out.iter().chain(written.keys()).copied().collect();
