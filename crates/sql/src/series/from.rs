@@ -74,7 +74,8 @@ impl RelationPlanner for FunctionsInFrom {
                 if *with_ordinality {
                     return Err(SqlError::Unsupported(format!("{function} WITH ORDINALITY")).into());
                 }
-                let call = udf.call(arguments).alias(names.columns(&[function.clone()])?.remove(0));
+                let call =
+                    udf.call(arguments).alias(names.columns(std::slice::from_ref(&function))?.remove(0));
                 let plan = LogicalPlanBuilder::empty(true).project(vec![call])?;
                 plan.alias(names.table())?.build()?
             }
