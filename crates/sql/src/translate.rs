@@ -356,7 +356,7 @@ mod tests {
         let columns = types.iter().map(|&(_, data_type)| ColumnType { data_type, nullable: true }).collect();
         let fields: Vec<Field> =
             types.iter().map(|&(n, t)| Field::new(n, crate::arrow_convert::arrow_type(t), true)).collect();
-        (Schema { version: 1, columns }, ArrowSchema::new(fields))
+        (Schema { version: 1, columns, absent: Vec::new() }, ArrowSchema::new(fields))
     }
 
     fn translated(e: L) -> Option<Expr> {

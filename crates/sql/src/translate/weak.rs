@@ -158,7 +158,7 @@ mod tests {
 
     fn weak(e: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
         let k = ColumnType { data_type: DataType::BigInt, nullable: true };
-        let schema = Schema { version: 1, columns: vec![k] };
+        let schema = Schema { version: 1, columns: vec![k], absent: Vec::new() };
         Translator::new(&schema, &[Some(0)]).weak(e)
     }
 
