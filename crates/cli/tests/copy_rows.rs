@@ -64,7 +64,7 @@ fn a_malformed_row_is_named_and_nothing_is_loaded() {
         fail(["sql", &file, "-f", &script], 1, words);
         assert_eq!(succeed(["sql", &file, "-c", "COPY (SELECT count(*) FROM t) TO STDOUT"]), "0\n");
     };
-    check("1\tx\ny\tz\n", &["statement at line 2: ERROR 22P02: ", "line 2, column a"]);
+    check("1\tx\ny\tz\n", &["statement at line 1: ERROR 22P02: ", "line 2, column a"]);
     check("1\n", &["ERROR 22P04: ", "line 1, column b"]);
     check("1\tx\ty\n", &["ERROR 22P04: ", "line 1"]);
     check("1\tx\n1\ty\n", &["ERROR 23505: "]);

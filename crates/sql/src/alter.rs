@@ -21,9 +21,10 @@ use lode_engine::{
 use lode_page::{Constant, Value};
 
 use crate::constraints::{self, Declared};
-use crate::ddl::{self, check_name};
+use crate::ddl;
 use crate::dml::{self, Checks, find_table};
 use crate::error::state;
+use crate::names::check_name;
 use crate::sequences::{self, NewSequence, identity_options};
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, parse_expression, table_name};

@@ -19,8 +19,9 @@ use lode_page::{ColumnType, EncodingChoice};
 use crate::constraints::{self, Declared};
 use crate::dml::{Checks, check_default, column_numbers, find_table, load};
 use crate::error::state as sqlstate;
-use crate::names::{RESERVED_PREFIX, quoted};
-use crate::sequences::{self, NewSequence, SequenceSession, identity_options};
+use crate::names::{check_name, quoted};
+use crate::numbers::SequenceSession;
+use crate::sequences::{self, NewSequence, identity_options};
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, parse_expression, table_name};
 use crate::threads::blocking;
@@ -730,16 +731,6 @@ pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
         Expr::Identifier(name) if *column == IndexColumn::from(name.clone()) => Ok(fold(name)),
         other => Err(SqlError::Unsupported(format!("{other} in a key or index: expected a column's name"))),
     }
-}
-
-pub(crate) fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
-    let state = match name {
-        "" => sqlstate::SYNTAX_ERROR,
-        name if name.starts_with(RESERVED_PREFIX) => sqlstate::RESERVED_NAME,
-        name if name.chars().any(char::is_control) => sqlstate::INVALID_NAME,
-        _ => return Ok(()),
-    };
-    Err(SqlError::failed(state, format!("a {what} cannot be named \"{}\"", name.escape_debug())))
 }
 
 /// How CREATE TABLE writes the filling of a column, behind its type.

@@ -12,8 +12,10 @@ mod catalog;
 pub mod config;
 mod constraints;
 mod copy;
+mod copy_stream;
 pub mod counts;
 mod cursor;
+mod cursors;
 mod ddl;
 mod dml;
 pub mod error;
@@ -25,6 +27,7 @@ mod kept;
 mod memory;
 mod modelled;
 mod names;
+mod numbers;
 pub mod offload;
 pub mod options;
 mod prepared;
@@ -49,7 +52,7 @@ pub use datafusion::arrow;
 /// A value of a parameter.
 pub use datafusion::common::ScalarValue;
 
-pub use copy::{CopyIn, CopyOut};
+pub use copy_stream::{CopyIn, CopyOut};
 pub use counts::{QueryCounts, StatementCounts};
 pub use error::{ErrorFields, SqlError};
 pub use lode_engine::ModelledTime;

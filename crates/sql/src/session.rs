@@ -32,12 +32,12 @@ use crate::config::configure;
 use crate::kept::Kept;
 use crate::modelled::physical_rules;
 use crate::names::{CATALOG, SCHEMA};
+use crate::numbers::SequenceSession;
 use crate::options::{CommitDurability, LodeOptions, ShortSettings};
-use crate::sequences::SequenceSession;
 use crate::statement::{StatementResult, check_names};
 use crate::threads::blocking;
 use crate::transaction::{TransactionStatus, Transactions};
-use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics, sequences};
+use crate::{Offload, QueryCounts, SqlError, StatementCounts, numbers, semantics};
 
 /// How a session starts; `SET` changes most of it later.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl Session {
             .build();
         semantics::register(&mut state)?;
         let kept = Kept::default();
-        sequences::register(&mut state, &db, &kept.of())?;
+        numbers::register(&mut state, &db, &kept.of())?;
         Ok(Self {
             db,
             state: Arc::new(RwLock::new(state)),

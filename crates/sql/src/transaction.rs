@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use lode_engine::{Database, SavedChanges, Snapshot, WriteTxn};
 use parking_lot::Mutex;
 
-use crate::cursor::Cursors;
+use crate::cursors::Cursors;
 use crate::error::state;
 use crate::statement::{StatementResult, fold};
 use crate::threads::blocking;
@@ -59,6 +59,8 @@ struct OpenTransaction {
     read_only: bool,
     savepoints: Vec<(String, SavedChanges)>,
     cursors: Cursors,
+    /// Whether a statement of it said ON CONFLICT.
+    upserts: bool,
 }
 
 /// The transaction in which a statement changes something.
@@ -109,6 +111,13 @@ impl Transactions {
     /// Waits until earlier statements have ended.
     pub(crate) async fn turn(&self) -> tokio::sync::OwnedMutexGuard<()> {
         self.turn.clone().lock_owned().await
+    }
+
+    /// Notes that a statement of the open transaction said ON CONFLICT.
+    pub(crate) fn upserts(&self) {
+        if let Some(open) = &mut *self.slot.lock() {
+            open.upserts = true;
+        }
     }
 
     /// Marks the open transaction as failed: it can only be rolled back.
@@ -190,6 +199,11 @@ impl Transactions {
 }
 
 impl StatementTxn {
+    /// Whether the statement is a transaction of its own.
+    pub(crate) fn is_own_transaction(&self) -> bool {
+        self.txn.of.is_none()
+    }
+
     /// The snapshot that the transaction sees.
     pub(crate) async fn snapshot(mut self) -> Result<(Self, Snapshot), SqlError> {
         blocking(move || {
@@ -317,6 +331,7 @@ impl Session {
             read_only,
             savepoints: Vec::new(),
             cursors: Cursors::default(),
+            upserts: false,
         };
         *self.transactions().slot.lock() = Some(open);
         Ok(())
@@ -327,9 +342,9 @@ impl Session {
         let open = self.transactions().slot.lock().take();
         let durability = self.durability().of_engine();
         let committed = self.brief(move || match open {
-            Some(OpenTransaction { failed: false, txn: Some(mut txn), .. }) => {
+            Some(OpenTransaction { failed: false, txn: Some(mut txn), upserts, .. }) => {
                 txn.set_durability(durability);
-                txn.commit()?;
+                txn.commit().map_err(|e| if upserts { SqlError::from(e).of_race() } else { e.into() })?;
                 Ok(true)
             }
             open => Ok(open.is_none()),

@@ -98,7 +98,7 @@ pub(crate) fn unknown_type(declared: &Sql) -> Option<SqlError> {
     ];
     let Sql::Custom(name, _) = declared else { return None };
     let [part] = name.0.as_slice() else { return None };
-    let known = crate::statement::fold(part.as_ident()?);
+    let known = crate::names::fold(part.as_ident()?);
     if KNOWN.contains(&known.as_str()) {
         return None;
     }

@@ -539,7 +539,7 @@ async fn indexes_are_made_within_a_transaction() {
     assert_eq!(ask(&s, "INSERT INTO old VALUES (1, 5), (2, 5), (3, 7)").await, "INSERT 3");
     let migration = "BEGIN; CREATE TABLE t (k INT PRIMARY KEY, v INT, s TEXT); CREATE INDEX t_v ON t (v); \
          CREATE UNIQUE INDEX t_s ON t (s, k); CREATE INDEX old_v ON old (v, k); \
-         INSERT INTO t SELECT value, value % 10, 'x' FROM generate_series(1, 500)";
+         INSERT INTO t SELECT value, value % 10, 'x' FROM generate_series(1, 500) AS value";
     s.execute(migration).await.unwrap();
     assert_eq!(ask(&s, "SELECT count(*) FROM t WHERE v = 3").await, "50");
     assert_eq!(ask(&s, "CREATE UNIQUE INDEX twice ON old (v)").await, "23505");
@@ -574,7 +574,7 @@ async fn btree_indexes_lead_to_the_same_rows() {
     s.execute("CREATE UNIQUE INDEX by_k ON t USING btree (k)").await.unwrap();
     assert_eq!(ask(&s, "CREATE UNIQUE INDEX no ON t (g)").await, "23505");
     assert_eq!(ask(&s, "CREATE INDEX by_s ON t (s)").await, "42P07");
-    assert_eq!(ask(&s, "BEGIN; CREATE INDEX x ON t (d)").await, "0A000");
+    assert_eq!(ask(&s, "BEGIN; CREATE INDEX x ON t (d)").await, "CREATE INDEX");
     s.execute("ROLLBACK").await.unwrap();
     let plan = ask(&s, "EXPLAIN SELECT * FROM t WHERE g = 17 AND k > 100").await;
     assert!(plan.contains("index=by_g ("), "{plan}");

@@ -15,7 +15,6 @@ mod from;
 mod line_rows;
 mod line_writer;
 mod options;
-mod stream;
 mod text_reader;
 mod to;
 
@@ -27,7 +26,6 @@ use datafusion::sql::sqlparser::ast::{
 
 use self::format::{Format, LineFormat};
 use self::options::{Kind, current, parse_format};
-pub use self::stream::{CopyIn, CopyOut};
 use crate::error::state;
 use crate::statement::{StatementResult, fold};
 use crate::{Session, SqlError};

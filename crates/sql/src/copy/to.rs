@@ -18,7 +18,7 @@ use futures::StreamExt;
 use super::Source;
 use super::format::{Format, LineFormat};
 use super::line_writer::LineWriter;
-use super::stream::CopyOut;
+use crate::copy_stream::CopyOut;
 use crate::error::state;
 use crate::statement::{Statement, StatementResult};
 use crate::threads::blocking;

@@ -24,7 +24,9 @@ use datafusion::logical_expr::{JoinType, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
 use lode_engine::{OnDelete, RowAddress, Rule, Snapshot, Table};
 
-use super::{Checks, find_table, load, plan_query, rewrite, row_identities, run_to_end};
+use super::checks::Checks;
+use super::shared::{find_table, plan_query, row_identities, run_to_end};
+use super::{load, rewrite};
 use crate::arrow_convert::arrow_type;
 use crate::threads::blocking;
 use crate::transaction::StatementTxn;

@@ -112,7 +112,12 @@ impl Checks {
                 ));
             }
             let expr = semantics::expression(expr, &df)?;
-            super::check_assignable(&expr.get_type(&df)?, &arrow_type(c.ty.data_type), &c.name, &c.declared)?;
+            super::shared::check_assignable(
+                &expr.get_type(&df)?,
+                &arrow_type(c.ty.data_type),
+                &c.name,
+                &c.declared,
+            )?;
             let expression = session.create_physical_expr(expr, &df)?;
             generated.push(Generated { column, columns, expression });
         }

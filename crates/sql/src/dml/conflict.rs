@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::{filter, take};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{MemTable, TableProvider};
@@ -20,11 +20,13 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, ObjectName, OnConflict,
     OnConflictAction, TableAlias, Update,
 };
-use lode_engine::{RowAddress, Snapshot, Table};
+use lode_engine::{EngineError, RowAddress, Snapshot, Table};
 use lode_page::{ColumnBuilder, Value};
 
+use super::checks::Checks;
+use super::load;
 use super::rewrite::{self, RowQuery};
-use super::{Checks, cast_assigned, column_numbers, load, plan_query, row_identities, run_to_end};
+use super::shared::{cast_assigned, column_numbers, plan_query, row_identities, run_to_end};
 use crate::arrow_convert::to_arrow;
 use crate::error::state;
 use crate::names::{PROPOSED, TARGET};
@@ -113,6 +115,13 @@ impl Conflict {
         columns: &BTreeMap<u16, ArrayRef>,
         rows: usize,
     ) -> Result<Resolved, SqlError> {
+        for (c, array) in columns {
+            let column = &table.def().columns[usize::from(*c)];
+            if !column.ty.nullable && array.null_count() > 0 {
+                let (table, column) = (table.name().to_owned(), column.name.clone());
+                return Err(EngineError::NotNull { table, column }.into());
+            }
+        }
         let mut inserted = vec![true; rows];
         let mut conflicting = Vec::new();
         let mut changed = HashSet::new();
@@ -186,7 +195,7 @@ impl Conflict {
         for (address, _) in &resolved.conflicting {
             let values = snapshot.row_values(table, *address, &all)?;
             for (builder, value) in builders.iter_mut().zip(&values) {
-                builder.push(value).map_err(lode_engine::EngineError::from)?;
+                builder.push(value).map_err(EngineError::from)?;
             }
         }
         let mut old = Vec::with_capacity(builders.len() + 2);

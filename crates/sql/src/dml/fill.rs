@@ -23,10 +23,11 @@ use datafusion::sql::sqlparser::ast::{
 use lode_engine::{ColumnDef, Fill, Table, TableDef};
 use lode_page::Value;
 
-use super::{cast_assigned, plan_query, rewrite, run_to_end};
+use super::rewrite;
+use super::shared::{cast_assigned, plan_query, run_to_end};
 use crate::SqlError;
 use crate::error::state;
-use crate::sequences::call_next;
+use crate::numbers::call_next;
 use crate::statement::{Overriding, column_count, fold, overriding, parse_expression, prepare};
 
 /// What a column is filled with if nothing is given.
@@ -290,6 +291,10 @@ pub(crate) async fn check_default(
         rewrite::aliased(expression, "__lode_default".into()),
     ];
     let plan: LogicalPlan = cast_assigned(plan_query(session, query).await?, table, &[column])?;
+    if super::returning::aggregates(&plan) {
+        let message = "aggregate functions are not allowed in DEFAULT expressions";
+        return Err(SqlError::failed(state::GROUPING_ERROR, message));
+    }
     let mut differs_by_row = false;
     plan.apply(|node| {
         node.apply_expressions(|e| {

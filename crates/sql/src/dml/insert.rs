@@ -11,13 +11,16 @@ use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, P
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Insert, OnInsert, Statement as Sql, TableObject};
 use futures::{StreamExt, stream};
-use lode_engine::{EngineError, Snapshot, TableDef};
+use lode_engine::{Snapshot, TableDef};
 use lode_page::Column;
 
+use super::checks::Checks;
 use super::conflict::Conflict;
+use super::load;
+use super::load::column_of;
 use super::load::completed;
 use super::returning::Returning;
-use super::{Change, Checks, check_assignable, column_of, find_table, load};
+use super::shared::{Change, check_assignable, find_table};
 use crate::error::state;
 use crate::options::LodeOptions;
 use crate::session::{plan, start};
@@ -121,19 +124,12 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         Some(returning) => returning.result(session, &snapshot).await?,
         None => StatementResult::Count { verb: "INSERT", rows: count },
     };
-    let on_conflict = statement.on.is_some();
-    blocking(move || work.finish().map_err(|e| if on_conflict { again(e) } else { e })).await?;
-    Ok(result)
-}
-
-/// A key that another transaction has taken meanwhile is a conflict: the statement runs again, and finds the key.
-fn again(e: SqlError) -> SqlError {
-    match e {
-        SqlError::Engine(e @ (EngineError::DuplicateKey { .. } | EngineError::Unique { .. })) => {
-            EngineError::Conflict { what: e.to_string() }.into()
-        }
-        other => other,
+    let may_run_again = statement.on.is_some() && work.is_own_transaction() && !session.commits_alone();
+    if statement.on.is_some() {
+        session.transactions().upserts();
     }
+    blocking(move || work.finish().map_err(|e| if may_run_again { e.of_race() } else { e })).await?;
+    Ok(result)
 }
 
 /// Checks what planning an INSERT does not: its table, and how many columns its source has.

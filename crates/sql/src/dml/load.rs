@@ -16,7 +16,8 @@ use lode_engine::TableDef;
 use lode_page::Column;
 use tokio::sync::mpsc;
 
-use super::{Change, Checks};
+use super::checks::Checks;
+use super::shared::Change;
 use crate::arrow_convert::{ConvertError, arrow_type, from_arrow};
 use crate::error::state;
 use crate::semantics::{cast_or_null, to_column_type, unfit};

@@ -63,7 +63,7 @@ impl ChangedRows {
     /// The rows of a batch that were not there before. The first column identifies them.
     pub(super) fn only_new(&mut self, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
         let new: BooleanArray =
-            super::row_identities(batch).values().iter().map(|&row| Some(self.insert(row))).collect();
+            super::shared::row_identities(batch).values().iter().map(|&row| Some(self.insert(row))).collect();
         Ok(filter_record_batch(batch, &new)?)
     }
 

@@ -14,6 +14,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::MemTable;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
@@ -23,6 +24,7 @@ use futures::stream;
 use lode_engine::{Snapshot, Table};
 
 use super::rewrite;
+use crate::error::state;
 use crate::names::RETURNED;
 use crate::session::{plan, start};
 use crate::statement::{OutputNames, StatementResult, prepare};
@@ -86,7 +88,7 @@ impl Returning {
         snapshot: &Snapshot,
     ) -> Result<StatementResult, SqlError> {
         let rows = MemTable::try_new(self.schema, vec![self.rows])?;
-        let state = session.state_with(snapshot.clone(), None, vec![(RETURNED.to_owned(), Arc::new(rows))]);
+        let session = session.state_with(snapshot.clone(), None, vec![(RETURNED.to_owned(), Arc::new(rows))]);
         let mut query = rewrite::empty_select();
         let SetExpr::Select(select) = query.body.as_mut() else { unreachable!("SELECT 1 is a SELECT") };
         let names = OutputNames::of_items(&self.items);
@@ -97,11 +99,24 @@ impl Returning {
         select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
         let mut parsed = Parsed::Statement(Box::new(Sql::Query(query)));
         prepare(&mut parsed)?;
-        let plan = plan(&state, parsed).await?;
-        let (schema, rows) = start(&state, &plan).await?;
+        let plan = plan(&session, parsed).await?;
+        if aggregates(&plan) {
+            let message = "aggregate functions are not allowed in RETURNING";
+            return Err(SqlError::failed(state::GROUPING_ERROR, message));
+        }
+        let (schema, rows) = start(&session, &plan).await?;
         let batches = datafusion::physical_plan::common::collect(rows).await?;
         let batches = stream::iter(batches.into_iter().map(Ok));
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), batches));
         Ok(StatementResult::Rows { schema, stream }.named(Some(names)))
+    }
+}
+
+/// Whether a query without FROM of its own aggregates.
+pub(super) fn aggregates(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(_) => true,
+        LogicalPlan::Projection(p) => aggregates(&p.input),
+        _ => false,
     }
 }

@@ -13,9 +13,9 @@
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    TableAlias, TableFactor, TableWithJoins, Truncate, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy,
+    OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
+    Truncate, Update, UpdateTableFromKind,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -116,14 +116,11 @@ pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
         }
     };
     let mut sets: Vec<(String, Expr)> = Vec::new();
-    let mut each = Vec::with_capacity(assignments.len());
     for assignment in assignments {
-        match &assignment.target {
-            AssignmentTarget::ColumnName(name) => each.push((name.clone(), assignment.value.clone())),
-            AssignmentTarget::Tuple(names) => each.extend(tuple(names, &assignment.value)?),
-        }
-    }
-    for (name, value) in &each {
+        let AssignmentTarget::ColumnName(name) = &assignment.target else {
+            unreachable!("preparing a statement takes lists of columns apart")
+        };
+        let value = &assignment.value;
         let column = match name.0.as_slice() {
             [part] => part.as_ident().map(fold),
             _ => None,
@@ -139,57 +136,6 @@ pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
         sets.push((column, value.clone()));
     }
     find("UPDATE", table, others, sets, selection, order_by, limit)
-}
-
-/// `(a, b) = (x, y)`, or `(a, b) = (SELECT x, y ...)`, column by column.
-fn tuple(names: &[ObjectName], value: &Expr) -> Result<Vec<(ObjectName, Expr)>, SqlError> {
-    let wrong_count = || {
-        let message = "number of columns does not match number of values";
-        SqlError::failed(state::SYNTAX_ERROR, message)
-    };
-    let values = match value {
-        Expr::Tuple(values) => values.clone(),
-        Expr::Nested(one) => vec![one.as_ref().clone()],
-        Expr::Function(f) if f.name.to_string().eq_ignore_ascii_case("row") => {
-            let FunctionArguments::List(list) = &f.args else { return Err(wrong_count()) };
-            let value = |a: &FunctionArg| match a {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Ok(e.clone()),
-                other => Err(SqlError::Unsupported(format!("the value {other}"))),
-            };
-            list.args.iter().map(value).collect::<Result<_, _>>()?
-        }
-        Expr::Subquery(query) => {
-            let selects = match query.body.as_ref() {
-                SetExpr::Select(select) if select.distinct.is_none() => select.projection.len(),
-                _ => 0,
-            };
-            let plain = |item: &SelectItem| {
-                matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
-            };
-            let one = |i: usize| {
-                let mut query = query.clone();
-                let SetExpr::Select(select) = query.body.as_mut() else { return None };
-                if !select.projection.iter().all(plain) {
-                    return None;
-                }
-                select.projection = vec![select.projection[i].clone()];
-                Some(Expr::Subquery(query))
-            };
-            let each: Option<Vec<Expr>> = (0..selects).map(one).collect();
-            each.filter(|each| !each.is_empty()).ok_or_else(|| {
-                let what = "UPDATE ... SET (columns) = a subquery with DISTINCT, * or a set operation";
-                SqlError::Unsupported(what.into())
-            })?
-        }
-        _ => {
-            let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
-            return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
-        }
-    };
-    if names.len() != values.len() {
-        return Err(wrong_count());
-    }
-    Ok(names.iter().cloned().zip(values).collect())
 }
 
 /// `UPDATE target SET ... FROM other WHERE selection`.
@@ -373,7 +319,6 @@ mod tests {
             assert!(e.contains(part), "{sql}: {e}");
         };
         check("UPDATE t SET a = 1, a = 2", "multiple assignments");
-        check("UPDATE t SET (a, b) = (1, 2, 3)", "does not match");
         check("UPDATE t SET t.a = 1", "bare name");
         check("DELETE FROM t USING u WHERE t.a = u.a LIMIT 1", "LIMIT over several tables");
         check("DELETE FROM elsewhere.t", "no schema");

@@ -10,7 +10,8 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Expr, Insert, Query, SetExpr, Value};
 use lode_engine::Table;
 
-use super::{cast_assigned, rewrite};
+use super::rewrite;
+use super::shared::cast_assigned;
 use crate::SqlError;
 use crate::statement::fold;
 

@@ -156,6 +156,16 @@ pub enum SqlError {
 }
 
 impl SqlError {
+    /// The error of a statement with ON CONFLICT, of which a key was free at its snapshot: another transaction has taken it since.
+    pub(crate) fn of_race(self) -> Self {
+        match self {
+            Self::Engine(e @ (EngineError::DuplicateKey { .. } | EngineError::Unique { .. })) => {
+                EngineError::Conflict { what: e.to_string() }.into()
+            }
+            other => other,
+        }
+    }
+
     /// The SQLSTATE by which PostgreSQL's clients know such an error.
     pub fn sqlstate(&self) -> &'static str {
         match self {

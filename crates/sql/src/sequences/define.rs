@@ -4,10 +4,11 @@ use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
 use lode_engine::{Object, ObjectKind, SequenceDef, SequenceOwner, WriteTxn};
 use lode_page::DataType as ColumnType;
 
-use super::no_relation;
-use super::options::{SequenceOption, defined};
+use super::options::defined;
 use crate::error::state;
-use crate::statement::{SequenceStatement, StatementResult, fold, table_name};
+use crate::names::check_name;
+use crate::numbers::no_relation;
+use crate::statement::{SequenceOption, SequenceStatement, StatementResult, fold, table_name};
 use crate::threads::blocking;
 use crate::{Session, SqlError};
 
@@ -70,7 +71,7 @@ pub(crate) async fn define(
     let name = table_name(&statement.name)?;
     let verb = if statement.creates { "CREATE SEQUENCE" } else { "ALTER SEQUENCE" };
     if statement.creates {
-        crate::ddl::check_name("sequence", &name)?;
+        check_name("sequence", &name)?;
     }
     let mut work = session.work().await?;
     blocking(move || {
@@ -113,7 +114,7 @@ fn alter(txn: &mut WriteTxn, name: &str, statement: &SequenceStatement) -> Resul
     };
     if let Some(to) = &statement.rename {
         let to = fold(to);
-        crate::ddl::check_name("sequence", &to)?;
+        check_name("sequence", &to)?;
         if is_taken(txn, &to) {
             let message = format!("relation \"{to}\" already exists");
             return Err(SqlError::failed(state::DUPLICATE_TABLE, message));

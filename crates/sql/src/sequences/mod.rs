@@ -1,83 +1,12 @@
-//! Sequences: their statements, and the functions that take numbers from them.
+//! CREATE SEQUENCE, ALTER SEQUENCE, and the sequences of SERIAL and IDENTITY columns.
 //!
 //! ```text
-//!   CREATE, ALTER SEQUENCE ─► options.rs ─► definition, in the transaction's catalog (define.rs)
-//!   DEFAULT, nextval(...)  ─► functions.rs ─► Database::next_numbers: outside of transactions
+//!   options ─► options.rs ─► definition, in the transaction's catalog (define.rs)
+//!   numbers: crate::numbers, outside of transactions
 //! ```
 
 mod define;
-mod functions;
 mod options;
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use lode_engine::{AllObjects, Object, ObjectKind, SequenceDef};
-use parking_lot::Mutex;
-
-use crate::SqlError;
-use crate::error::state;
-
 pub(crate) use define::{NewSequence, define, drop_owned, free_name, restart_owned};
-pub(crate) use functions::{NEXT_BY_ID, call_next, register};
-pub(crate) use options::{SequenceOption, identity_options};
-
-/// What a session knows of sequences. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SequenceSession(Arc<Mutex<Known>>);
-
-#[derive(Debug, Default)]
-struct Known {
-    /// The objects at the snapshot of the latest statement.
-    objects: AllObjects,
-    /// The last number that each sequence gave to this session.
-    given: HashMap<u32, i64>,
-    /// The sequence that gave the last one.
-    last: Option<u32>,
-}
-
-impl SequenceSession {
-    /// Notes the objects that the next statement sees.
-    pub(crate) fn sees(&self, objects: AllObjects) {
-        self.0.lock().objects = objects;
-    }
-
-    fn gave(&self, id: u32, number: i64) {
-        let mut known = self.0.lock();
-        known.given.insert(id, number);
-        known.last = Some(id);
-    }
-
-    /// The sequence of this name, as SQL writes it.
-    pub(crate) fn named(&self, text: &str) -> Result<(String, SequenceDef), SqlError> {
-        let name = name_of(text)?;
-        match self.0.lock().objects.get(ObjectKind::Sequence, &name) {
-            Some(Object::Sequence(def)) => Ok((name, def.clone())),
-            _ => Err(no_relation(&name)),
-        }
-    }
-
-    fn of_id(&self, id: u32) -> Result<(String, SequenceDef), SqlError> {
-        let known = self.0.lock();
-        let found = known.objects.sequences().find(|(_, def)| def.id == id);
-        let (name, def) = found.ok_or_else(|| {
-            let message = "the sequence of the column's default does not exist";
-            SqlError::failed(state::UNDEFINED_TABLE, message)
-        })?;
-        Ok((name.to_owned(), def.clone()))
-    }
-}
-
-/// The name of a relation in a text: `'s'`, `'public.s'`, `'"S"'`.
-fn name_of(text: &str) -> Result<String, SqlError> {
-    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
-    let invalid = || SqlError::failed(state::INVALID_NAME, format!("invalid name syntax: {text:?}"));
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).map_err(|_| invalid())?;
-    let name = parser.parse_object_name(false).map_err(|_| invalid())?;
-    crate::statement::table_name(&name)
-}
-
-fn no_relation(name: &str) -> SqlError {
-    SqlError::failed(state::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
-}
+pub(crate) use options::identity_options;

@@ -1,33 +1,11 @@
 //! Options of sequences, and the definitions that they make, with PostgreSQL's defaults.
 
-use datafusion::sql::sqlparser::ast::{DataType, Expr, ObjectName, SequenceOptions, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, SequenceOptions, UnaryOperator, Value};
 use lode_engine::SequenceDef;
 
 use crate::SqlError;
 use crate::error::state;
-
-/// An option of CREATE SEQUENCE, ALTER SEQUENCE or an IDENTITY column.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum SequenceOption {
-    /// `AS type`.
-    As(DataType),
-    /// `INCREMENT [BY] n`.
-    Increment(i64),
-    /// `MINVALUE n`, or `NO MINVALUE`.
-    Min(Option<i64>),
-    /// `MAXVALUE n`, or `NO MAXVALUE`.
-    Max(Option<i64>),
-    /// `START [WITH] n`.
-    Start(i64),
-    /// `RESTART [[WITH] n]`.
-    Restart(Option<i64>),
-    /// `CACHE n`.
-    Cache(i64),
-    /// `CYCLE`, or `NO CYCLE`.
-    Cycle(bool),
-    /// `OWNED BY table.column`, or `OWNED BY NONE`.
-    OwnedBy(Option<ObjectName>),
-}
+use crate::statement::SequenceOption;
 
 /// The options that the parser has found for an IDENTITY column.
 pub(crate) fn identity_options(options: &[SequenceOptions]) -> Result<Vec<SequenceOption>, SqlError> {

@@ -30,8 +30,8 @@ use super::values::{Series, SeriesType};
 use super::{GENERATE_SERIES, UNNEST};
 use crate::SqlError;
 use crate::error::state;
+use crate::names::fold;
 use crate::semantics;
-use crate::statement::fold;
 
 /// Begins the names of the lists that are unnested.
 pub(super) const LIST: &str = "__lode_list_";

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::list::SERIES_LIST;
 use super::{GENERATE_SERIES, UNNEST};
 use crate::SqlError;
-use crate::statement::fold;
+use crate::names::fold;
 
 /// The functions in a SELECT list that return sets.
 pub(crate) fn in_select_list(select: &mut Select) {

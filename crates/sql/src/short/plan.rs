@@ -47,7 +47,7 @@ use super::rest::{Rest, Tree, seen};
 use super::values::{KeyValue, key_value};
 use crate::dml::{self, Checks};
 use crate::names::TARGET;
-use crate::sequences::NEXT_BY_ID;
+use crate::numbers::NEXT_BY_ID;
 use crate::session::plan;
 use crate::statement::{OutputNames, ShortShape as Shape};
 use crate::types::sql_type;
@@ -257,7 +257,8 @@ pub(super) async fn planned(
         _ => return Ok(Planned::Not),
     };
     let (logical, has_moment) = with_moment(&state, logical, shape.types.len())?;
-    if !is_settled(&logical)? {
+    let inserts = matches!(action, Action::Insert { .. });
+    if !is_settled(&logical, inserts)? {
         return Ok(Planned::Not);
     }
     let of = Parameters {
@@ -310,14 +311,14 @@ async fn typed_plan(state: &SessionState, sql: Sql, types: &[DataType]) -> Resul
 
 /// Whether the plan means the same at any time: no function in it depends on the moment or on chance, and it has no
 /// subquery.
-fn is_settled(plan: &LogicalPlan) -> Result<bool, SqlError> {
+fn is_settled(plan: &LogicalPlan, inserts: bool) -> Result<bool, SqlError> {
     let mut settled = true;
     plan.apply(|node| {
         node.apply_expressions(|e| {
             e.apply(|e| {
                 settled &= match e {
-                    // The default of a column is evaluated once for each row.
-                    Expr::ScalarFunction(f) if f.func.name() == NEXT_BY_ID => true,
+                    // An INSERT evaluates the default of a column once for each row.
+                    Expr::ScalarFunction(f) if inserts && f.func.name() == NEXT_BY_ID => true,
                     Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Immutable,
                     Expr::AggregateFunction(f) => f.func.signature().volatility == Volatility::Immutable,
                     Expr::Column(_)

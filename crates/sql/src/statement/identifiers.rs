@@ -1,20 +1,12 @@
 //! Identifiers as the catalog has them.
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Insert, ObjectName, OptimizerHint, OptimizerHintStyle};
+use datafusion::sql::sqlparser::ast::{Expr, Insert, ObjectName, OptimizerHint, OptimizerHintStyle};
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::LodeDialect;
 use crate::SqlError;
 use crate::error::state;
-use crate::names::{CATALOG, SCHEMA};
-
-/// An identifier as in the catalog: in lower case unless it was quoted.
-pub(crate) fn fold(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
-}
+use crate::names::{CATALOG, SCHEMA, fold};
 
 /// The table that `name` names: `t`, `public.t` or `lode.public.t`.
 pub(crate) fn table_name(name: &ObjectName) -> Result<String, SqlError> {

@@ -4,6 +4,7 @@
 //!   script ─► parse (dialect, depth) ─► Statement ─► prepare (shape, literals, rows) ─► check_names ─► tree to plan
 //! ```
 
+mod assignments;
 mod cursor;
 mod depth;
 mod dialect;
@@ -20,12 +21,13 @@ mod sequences;
 mod shape;
 mod short_shape;
 
-pub(crate) use identifiers::{Overriding, fold, overriding, parse_expression, table_name};
+pub(crate) use crate::names::fold;
+pub(crate) use identifiers::{Overriding, overriding, parse_expression, table_name};
 pub(crate) use names::check_names;
 pub(crate) use output_names::OutputNames;
 pub use parse::Statement;
 pub(crate) use prepare::{prepare, prepare_with_parameters};
 pub use result::StatementResult;
-pub(crate) use sequences::SequenceStatement;
+pub(crate) use sequences::{SequenceOption, SequenceStatement};
 pub(crate) use shape::column_count;
 pub(crate) use short_shape::{Shape as ShortShape, literal_value, number};

@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::shape::Shape;
-use super::{literals, rows};
+use super::{assignments, literals, rows};
 use crate::{SqlError, series};
 
 /// Prepares a statement. Recurses over it.
@@ -43,6 +43,7 @@ fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
     match parsed {
         Parsed::Explain(explain) => prepare_as(&mut explain.statement, shape),
         Parsed::Statement(sql) => {
+            assignments::expand(sql)?;
             if let ControlFlow::Break(e) = Visit::visit(sql.as_ref(), &mut shape) {
                 return Err(e);
             }

@@ -1,11 +1,32 @@
 //! CREATE SEQUENCE and ALTER SEQUENCE. sqlparser takes the options of the first in one order only, and does not know the second.
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::{DataType, Ident, ObjectName};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use crate::sequences::SequenceOption;
+/// An option of CREATE SEQUENCE, ALTER SEQUENCE or an IDENTITY column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SequenceOption {
+    /// `AS type`.
+    As(DataType),
+    /// `INCREMENT [BY] n`.
+    Increment(i64),
+    /// `MINVALUE n`, or `NO MINVALUE`.
+    Min(Option<i64>),
+    /// `MAXVALUE n`, or `NO MAXVALUE`.
+    Max(Option<i64>),
+    /// `START [WITH] n`.
+    Start(i64),
+    /// `RESTART [[WITH] n]`.
+    Restart(Option<i64>),
+    /// `CACHE n`.
+    Cache(i64),
+    /// `CYCLE`, or `NO CYCLE`.
+    Cycle(bool),
+    /// `OWNED BY table.column`, or `OWNED BY NONE`.
+    OwnedBy(Option<ObjectName>),
+}
 
 /// CREATE SEQUENCE or ALTER SEQUENCE.
 #[derive(Clone, Debug, PartialEq)]

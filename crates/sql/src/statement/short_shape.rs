@@ -164,7 +164,7 @@ fn of_query(query: &Query) -> Option<Candidate> {
 }
 
 fn of_update(update: &Update) -> Option<Candidate> {
-    let plain = update.from.is_none() && update.limit.is_none();
+    let plain = update.from.is_none() && update.limit.is_none() && update.returning.is_none();
     let joins = !update.table.joins.is_empty();
     (plain && !joins).then(|| by_condition(&[&update.table.relation], update.selection.as_ref()))?
 }
@@ -172,7 +172,10 @@ fn of_update(update: &Update) -> Option<Candidate> {
 fn of_delete(delete: &Delete) -> Option<Candidate> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     let [from] = from.as_slice() else { return None };
-    let plain = delete.using.is_none() && delete.limit.is_none() && from.joins.is_empty();
+    let plain = delete.using.is_none()
+        && delete.limit.is_none()
+        && delete.returning.is_none()
+        && from.joins.is_empty();
     plain.then(|| by_condition(&[&from.relation], delete.selection.as_ref()))?
 }
 

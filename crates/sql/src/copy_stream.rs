@@ -35,7 +35,7 @@ pub struct CopyIn {
 }
 
 impl CopyIn {
-    pub(super) fn new(
+    pub(crate) fn new(
         columns: usize,
         load: impl FnOnce(Pieces) -> JoinHandle<Result<u64, SqlError>>,
     ) -> Self {
@@ -90,7 +90,7 @@ impl fmt::Debug for CopyIn {
 }
 
 /// The bytes as they arrive, for a thread that may block.
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     receiver: mpsc::Receiver<Piece>,
     now: Bytes,
     ended: bool,
@@ -135,7 +135,7 @@ pub struct CopyOut {
 }
 
 impl CopyOut {
-    pub(super) fn new(columns: usize, pieces: BoxStream<'static, Result<Bytes, SqlError>>) -> Self {
+    pub(crate) fn new(columns: usize, pieces: BoxStream<'static, Result<Bytes, SqlError>>) -> Self {
         Self { columns, pieces }
     }
 
