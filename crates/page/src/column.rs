@@ -21,7 +21,7 @@ use lode_base::PageBuf;
 
 use crate::packed::Packed;
 use crate::symbols::Symbols;
-use crate::{ColumnBuilder, DataType, PageError, Value};
+use crate::{DataType, PageError, Value};
 
 /// A column of values of one type. Cloning shares the buffers.
 #[derive(Clone, Debug)]
@@ -80,33 +80,6 @@ impl Column {
     ) -> Result<Self, PageError> {
         crate::column_check::check(data_type, rows, validity.as_ref(), &values)?;
         Ok(Self { data_type, rows, validity, values })
-    }
-
-    /// Makes a column of `rows` rows with one value: a dictionary of this value, or bits.
-    ///
-    /// # Panics
-    /// When the value is not of the type.
-    pub fn constant(data_type: DataType, value: &Value, rows: usize) -> Self {
-        let ones = || PageBuf::copy_from(&vec![0xff; rows.div_ceil(8)]);
-        let zeros = |bytes: usize| PageBuf::copy_from(&vec![0; bytes]);
-        let validity = value.is_null().then(|| zeros(rows.div_ceil(8)));
-        let values = match (data_type, value) {
-            (DataType::Boolean, Value::Boolean(true)) => Values::Bits(ones()),
-            (DataType::Boolean, _) => Values::Bits(zeros(rows.div_ceil(8))),
-            (t, value) => {
-                let under_null = match t {
-                    DataType::Text | DataType::Bytea => Value::Bytes([].into()),
-                    DataType::Real => Value::Real(0.0),
-                    DataType::Double => Value::Double(0.0),
-                    DataType::Decimal { .. } => Value::Decimal(0),
-                    _ => Value::Int(0),
-                };
-                let mut one = ColumnBuilder::new(t);
-                one.push(if value.is_null() { &under_null } else { value }).expect("a value of the type");
-                Values::Dict { code_width: 1, codes: zeros(rows), dictionary: Arc::new(one.finish()) }
-            }
-        };
-        Self::trusted(data_type, rows, validity, values)
     }
 
     /// Makes a column out of parts of checked columns. Only debug builds check it again.
@@ -251,32 +224,4 @@ fn fixed_value(t: DataType, b: &[u8]) -> Value {
         _ => i128::from_le_bytes(b.try_into().expect("widths were checked to be 2, 4, 8 or 16")),
     };
     number_value(t, int)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_constant_column_has_its_value_in_every_row() {
-        let decimal = DataType::Decimal { precision: 38, scale: 2 };
-        for (t, v) in [
-            (DataType::Boolean, Value::Boolean(true)),
-            (DataType::Boolean, Value::Boolean(false)),
-            (DataType::SmallInt, Value::Int(-3)),
-            (DataType::Real, Value::Real(1.5)),
-            (DataType::Double, Value::Double(-0.5)),
-            (decimal, Value::Decimal(-(1 << 99))),
-            (DataType::Text, Value::text("größe")),
-            (DataType::Bytea, Value::Bytes([0xff].into())),
-            (DataType::Timestamp, Value::Int(i64::MAX)),
-        ] {
-            for (v, rows) in [(&v, 0), (&v, 1), (&v, 13), (&Value::Null, 13), (&Value::Null, 0)] {
-                let c = Column::constant(t, v, rows);
-                assert_eq!((c.rows(), c.data_type()), (rows, t));
-                (0..rows).for_each(|row| assert_eq!(c.value(row), *v));
-                Column::new(t, rows, c.validity().cloned(), c.values().clone()).unwrap();
-            }
-        }
-    }
 }

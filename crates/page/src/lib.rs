@@ -8,6 +8,8 @@ mod bits;
 pub mod builder;
 pub mod column;
 mod column_check;
+mod constant_column;
+pub mod data_type;
 pub mod encoding;
 mod error;
 pub mod node;
@@ -22,10 +24,11 @@ pub mod wire;
 
 pub use builder::ColumnBuilder;
 pub use column::{Column, Values};
+pub use data_type::DataType;
 pub use encoding::EncodingChoice;
 pub use error::PageError;
 pub use node::{Node, NodeMut, NodeValue};
-pub use schema::{ABSENT_BYTES_MAX, ColumnType, Constant, DataType, Schema};
+pub use schema::{ABSENT_BYTES_MAX, ColumnType, Constant, Schema};
 pub use table_page::{PageKind, PageMeta, TablePage, decode_page, encode, encode_as};
 pub use value::Value;
 

@@ -15,8 +15,8 @@ use lode_page::{Column, Value, ops, row};
 
 use super::WriteTxn;
 use super::change::{INSERT_BYTES_MAX, TableChange};
-use super::references::foreign_columns;
 use super::stream::Io;
+use super::touched::foreign_columns;
 use super::unchecked::sets_key;
 use crate::EngineError;
 use crate::tables::delta::{Image, RowChange, RowId, delta_key, is_delta};

@@ -20,7 +20,7 @@ use lode_program::Expr;
 use super::change::{Changes, TableChange};
 use super::delta::is_new;
 use super::key_check::{EachKey, looking_for, visit_rows, visit_table};
-use super::references::is_immediate;
+use super::touched::is_immediate;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{Constraint, Rule};
 use crate::tables::delta::OwnRows;

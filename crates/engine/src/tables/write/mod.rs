@@ -37,6 +37,7 @@ mod savepoint;
 mod spill;
 mod statement;
 mod stream;
+mod touched;
 mod unchecked;
 mod validate;
 
@@ -61,8 +62,8 @@ use crate::storage::view::View;
 use crate::trees::{Alone, Durability, Snapshot, Tree, Trees};
 use change::TableChange;
 use indexes::Indexes;
-use references::Referenced;
 use stream::{FreshPages, Io};
+use touched::Referenced;
 
 pub use cluster::TableRewrite;
 pub(super) use foreign::check_table as check_foreign_keys;

@@ -23,102 +23,13 @@ use super::WriteTxn;
 use super::foreign::{Foreign, LOOKUP_KEYS_MAX, Wanted, looking_for_all};
 use super::key_check::{PAGE_LOOKUPS_MAX, visit_rows, visit_table};
 use super::statement::{LOOKUPS_MAX, is_exact};
-use crate::tables::definition::{Constraint, Deferral, Rule};
-use crate::tables::key::{chosen, numbered};
+use super::touched::{Noted, Referenced, Touched, foreign_columns, is_immediate};
+use crate::EngineError;
+use crate::tables::definition::{Constraint, Rule};
+use crate::tables::key::numbered;
 use crate::tables::planted::{self, Planted};
-use crate::tables::snapshot::Tables;
 use crate::tables::table::{RowAddress, Table};
 use crate::trees::Snapshot;
-use crate::{EngineError, Map};
-
-/// Columns of more bytes than this are not noted. Their tables are checked as a whole.
-const NOTED_BYTES_MAX: usize = 16 << 20;
-
-/// What the statements since the last end did to a table that foreign keys ask for.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Touched {
-    /// Columns of the table's foreign keys, of new and changed rows.
-    children: Noted,
-    /// Columns that foreign keys reference, of rows that were deleted or changed, as they were before.
-    gone: Noted,
-}
-
-/// Columns of some rows.
-#[derive(Clone, Debug, Default)]
-struct Noted {
-    columns: Vec<u16>,
-    parts: Vec<Vec<Column>>,
-    bytes: usize,
-    /// Whether there are more that are not noted.
-    many: bool,
-}
-
-/// The columns of each table that foreign keys reference which are not deferred, by the table's name.
-#[derive(Debug)]
-pub(super) struct Referenced {
-    tables: Tables,
-    columns: Map<String, Vec<u16>>,
-}
-
-/// Whether a foreign key is checked at the end of a statement.
-pub(super) fn is_immediate(c: &Constraint) -> bool {
-    c.deferral != Deferral::Deferred
-}
-
-impl Touched {
-    pub(super) fn is_empty(&self) -> bool {
-        self.children.is_empty() && self.gone.is_empty()
-    }
-
-    /// Notes new rows, given as all columns of the table.
-    pub(super) fn note_new(&mut self, t: &Table, all: &[Column]) {
-        let columns = foreign_columns(t);
-        self.children.add(&columns, chosen(all, &columns));
-    }
-
-    /// Notes rows that are deleted or changed, given as these columns, as they were.
-    pub(super) fn note_gone(&mut self, columns: &[u16], was: Vec<Column>) {
-        planted::unless(Planted::GoneParentNotNoted, || self.gone.add(columns, was));
-    }
-}
-
-impl Noted {
-    fn is_empty(&self) -> bool {
-        self.parts.is_empty() && !self.many
-    }
-
-    fn add(&mut self, columns: &[u16], part: Vec<Column>) {
-        if self.many || part.first().is_none_or(|c| c.rows() == 0) {
-            return;
-        }
-        if self.parts.is_empty() {
-            self.columns = columns.into();
-        }
-        self.bytes += part.iter().map(Column::unpacked_bytes).sum::<usize>();
-        self.parts.push(part);
-        if self.bytes > NOTED_BYTES_MAX || self.columns != columns {
-            *self = Self { many: true, ..Self::default() };
-        }
-    }
-
-    /// The noted rows in these columns; `None` if not all of them are noted.
-    fn of<'a>(&'a self, columns: &'a [u16]) -> Option<impl Iterator<Item = Vec<Column>> + 'a> {
-        let is_whole = !self.many && columns.iter().all(|c| self.columns.contains(c));
-        is_whole.then(|| self.parts.iter().map(|part| numbered(&self.columns, part, columns)))
-    }
-}
-
-/// The columns of a table's foreign keys that are not deferred.
-pub(super) fn foreign_columns(t: &Table) -> Vec<u16> {
-    let of = |c: &Constraint| match &c.rule {
-        Rule::ForeignKey { columns, .. } if is_immediate(c) => columns.clone(),
-        _ => Vec::new(),
-    };
-    let mut columns: Vec<u16> = t.def().constraints.iter().flat_map(of).collect();
-    columns.sort_unstable();
-    columns.dedup();
-    columns
-}
 
 impl WriteTxn {
     /// The columns of a table that foreign keys reference which are not deferred.
@@ -324,22 +235,6 @@ impl WriteTxn {
         }
         *wanted = Wanted::default();
         Ok(())
-    }
-}
-
-impl Referenced {
-    fn of(tables: &Tables) -> Self {
-        let mut columns: Map<String, Vec<u16>> = Map::default();
-        for c in tables.values().flat_map(|t| &t.def().constraints).filter(|c| is_immediate(c)) {
-            if let Rule::ForeignKey { parent, parent_columns, .. } = &c.rule {
-                columns.entry(parent.clone()).or_default().extend(parent_columns);
-            }
-        }
-        for list in columns.values_mut() {
-            list.sort_unstable();
-            list.dedup();
-        }
-        Self { tables: tables.clone(), columns }
     }
 }
 
