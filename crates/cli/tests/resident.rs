@@ -75,8 +75,8 @@ fn large_statements_stay_within_a_small_limit() {
     let mut over = Vec::new();
     for statement in [
         format!(
-            "INSERT INTO t SELECT value, value * 7919 % {ROWS}, \
-             lpad((value * 7919 % {ROWS})::TEXT, 8, '0') || repeat(chr((97 + value % 26)::INT), {TEXT_BYTES} - 8) \
+            "INSERT INTO t SELECT value, value::BIGINT * 7919 % {ROWS}, \
+             lpad((value::BIGINT * 7919 % {ROWS})::TEXT, 8, '0') || repeat(chr((97 + value % 26)::INT), {TEXT_BYTES} - 8) \
              FROM generate_series(1, {ROWS}) AS value"
         ),
         format!("COPY (SELECT * FROM t ORDER BY s) TO '{sorted}' (FORMAT csv, HEADER true)"),

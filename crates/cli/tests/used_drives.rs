@@ -70,8 +70,8 @@ impl Used {
         let mut rows = 0u64;
         let full = loop {
             let text = format!(
-                "INSERT INTO junk SELECT x, x * 7919, repeat(CAST(x * 31 AS TEXT), 12) \
-                 FROM generate_series({}, {}) AS value t(x)",
+                "INSERT INTO junk SELECT x, x::BIGINT * 7919, repeat(CAST(x::BIGINT * 31 AS TEXT), 12) \
+                 FROM generate_series({}, {}) t(x)",
                 rows + 1,
                 rows + 4000
             );

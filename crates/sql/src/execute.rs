@@ -341,7 +341,11 @@ pub(crate) async fn planned_schema(
         Sql::Delete(delete) => some_target(dml::explain_delete(&snapshot, delete)?),
         sql_statement => {
             if let Sql::Insert(insert) = sql_statement {
-                dml::check_insert(&snapshot, insert)?;
+                let table = dml::inserted_table(&snapshot, insert)?;
+                let state = session.state_at(snapshot, None);
+                let plan = dml::planned_insert(&state, &table, insert).await?;
+                state.optimize(&plan)?;
+                return Ok(None);
             }
             let state = session.state_at(snapshot, None);
             let plan = plan(&state, of(*sql)).await?;

@@ -76,13 +76,10 @@ async fn explained(
                 Some(with) => with_source(&insert, with)?,
                 None => insert,
             };
-            dml::check_insert(&snapshot, &insert)?;
-            if let TableObject::TableName(name) = &insert.table
-                && let Some(table) = snapshot.table(&table_name(name)?)
-            {
-                let names: Vec<String> = insert.columns.iter().map(last_part).collect();
-                dml::column_numbers(&table, &names)?;
-            }
+            let table = dml::inserted_table(&snapshot, &insert)?;
+            let names: Vec<String> = insert.columns.iter().map(last_part).collect();
+            dml::column_numbers(&table, &names)?;
+            dml::planned_insert(&session.state_at(snapshot.clone(), None), &table, &insert).await?;
             let found = source(&insert).map(|query| (query, None));
             let columns = insert.columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let columns = if columns.is_empty() { columns } else { format!(" ({columns})") };

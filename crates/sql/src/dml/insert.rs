@@ -6,12 +6,13 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DFSchema;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, Values, WriteOp};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Insert, OnInsert, Statement as Sql, TableObject};
 use futures::{StreamExt, stream};
-use lode_engine::{Snapshot, TableDef};
+use lode_engine::{Snapshot, Table, TableDef};
 use lode_page::Column;
 
 use super::checks::Checks;
@@ -39,18 +40,9 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     };
     let name = table_name(name)?;
     let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
-    check_count(statement, table.def())?;
-    let statement = &*super::filled(statement, &table)?;
     let state = session.state_at(snapshot.clone(), None);
-    let mut plain = statement.clone();
-    (plain.on, plain.returning, plain.table_alias) = (None, None, None);
-    let plan = plan(&state, Parsed::Statement(Box::new(Sql::Insert(plain)))).await?;
-    let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
-        return Err(SqlError::Unsupported("INSERT that overwrites or replaces".into()));
-    };
+    let input = planned_insert(&state, &table, statement).await?;
     let def = Arc::new(table.def().clone());
-    check_inserted(&input, &def)?;
-    let input = with_nullable_values(Arc::unwrap_or_clone(input))?;
     let checks = Checks::of(&state, &def)?;
     let alias = statement.table_alias.as_ref().map(|a| &a.alias);
     let mut returning = Returning::of(&statement.returning, &table, alias);
@@ -132,10 +124,32 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     Ok(result)
 }
 
-/// Checks what planning an INSERT does not: its table, and how many columns its source has.
-pub(crate) fn check_insert(snapshot: &Snapshot, statement: &Insert) -> Result<(), SqlError> {
-    let TableObject::TableName(name) = &statement.table else { return Ok(()) };
-    check_count(statement, find_table(snapshot, &table_name(name)?)?.def())
+/// The plan of the rows that an INSERT proposes.
+///
+/// # Errors
+/// Those of planning it; and for a source with another number of columns, or with values that are not assignable.
+pub(crate) async fn planned_insert(
+    state: &SessionState,
+    table: &Table,
+    statement: &Insert,
+) -> Result<LogicalPlan, SqlError> {
+    check_count(statement, table.def())?;
+    let mut plain = super::filled(statement, table)?.into_owned();
+    (plain.on, plain.returning, plain.table_alias) = (None, None, None);
+    let plan = plan(state, Parsed::Statement(Box::new(Sql::Insert(plain)))).await?;
+    let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
+        return Err(SqlError::Unsupported("INSERT that overwrites or replaces".into()));
+    };
+    check_inserted(&input, table.def())?;
+    with_nullable_values(Arc::unwrap_or_clone(input))
+}
+
+/// The table of an INSERT.
+pub(crate) fn inserted_table(snapshot: &Snapshot, statement: &Insert) -> Result<Arc<Table>, SqlError> {
+    match &statement.table {
+        TableObject::TableName(name) => find_table(snapshot, &table_name(name)?),
+        _ => Err(SqlError::Unsupported("INSERT into anything but a table".into())),
+    }
 }
 
 /// The source has as many columns as the INSERT names, or the table has.
