@@ -52,7 +52,8 @@ impl Session {
             Some(Some(savepoints)) => savepoints,
         };
         let query = Parsed::Statement(Box::new(Sql::Query(query.clone())));
-        let StatementResult::Rows { schema, stream } = self.query(query).await?.named(columns) else {
+        let StatementResult::Rows { schema, stream } = self.query(query).await?.named(columns.as_ref())
+        else {
             unreachable!("a query answers rows");
         };
         let no_scroll = *scroll == Some(false);

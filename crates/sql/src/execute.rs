@@ -244,7 +244,7 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
                 result = StatementResult::Count { verb: "COPY", rows: copy.finish().await? };
             }
             Ok(match statement.sql() {
-                Some(Sql::Query(query)) => result.named(OutputNames::of(query)),
+                Some(Sql::Query(_)) => result.named(statement.names.as_deref()),
                 _ => result,
             })
         }
@@ -350,7 +350,9 @@ pub(crate) async fn planned_schema(
             let state = session.state_at(snapshot, None);
             let plan = plan(&state, of(*sql)).await?;
             let plan = state.optimize(&plan)?;
-            return Ok(is_query.then(|| Arc::new(plan.schema().as_arrow().clone())));
+            let schema = Arc::new(plan.schema().as_arrow().clone());
+            let named = statement.names.as_ref().map_or_else(|| schema.clone(), |names| names.name(&schema));
+            return Ok(is_query.then_some(named));
         }
     };
     let state = session.state_at(snapshot, target);

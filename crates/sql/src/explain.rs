@@ -17,15 +17,13 @@ use std::time::Instant;
 use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Insert, ObjectName, Query, SetExpr, Statement as Sql, TableObject,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Insert, ObjectName, Query, SetExpr, Statement as Sql};
 use futures::{StreamExt, stream};
 use lode_engine::Table;
 
 use crate::execute::{change_with, run_sql, some_target, verb, with_source};
 use crate::session::{plan, start};
-use crate::statement::{StatementResult, fold, prepare, table_name};
+use crate::statement::{StatementResult, fold, prepare};
 use crate::{Session, SqlError, TransactionStatus, dml, modelled, short};
 
 /// The savepoint up to which an analysed change is undone.

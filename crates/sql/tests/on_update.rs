@@ -49,8 +49,8 @@ async fn children_follow_their_parents_keys() {
             "CREATE TABLE p (id INT PRIMARY KEY, u INT UNIQUE, v INT)
              CREATE TABLE c (k INT PRIMARY KEY REFERENCES p ON UPDATE CASCADE, u INT REFERENCES p (u) ON UPDATE SET NULL ON DELETE CASCADE)
              CREATE TABLE g (k INT PRIMARY KEY, c INT REFERENCES c ON UPDATE CASCADE CHECK (c < 900))
-             INSERT INTO p SELECT value, value * 10, 0 FROM generate_series(1, 5) -> 5
-             INSERT INTO c SELECT value, value * 10 FROM generate_series(1, 4) -> 4
+             INSERT INTO p SELECT value, value * 10, 0 FROM generate_series(1, 5) AS value -> 5
+             INSERT INTO c SELECT value, value * 10 FROM generate_series(1, 4) AS value -> 4
              INSERT INTO g VALUES (1, 1), (2, 1), (3, 2), (4, NULL) -> 4
              -- By key, and many at once: keys move from row to row.
              UPDATE p SET id = 100 WHERE id = 1 -> 1

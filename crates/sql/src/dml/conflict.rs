@@ -131,7 +131,7 @@ impl Conflict {
             columns.collect::<Result<Vec<_>, SqlError>>()
         });
         let keys = keys.collect::<Result<Vec<_>, SqlError>>()?;
-        for place in 0..rows {
+        for (place, is_inserted) in inserted.iter_mut().enumerate() {
             let mut values_of = Vec::with_capacity(keys.len());
             let mut found = None;
             for ((key, columns), seen) in self.keys.iter().zip(&keys).zip(&seen) {
@@ -145,14 +145,14 @@ impl Conflict {
                         if self.update.is_some() {
                             return Err(twice());
                         }
-                        inserted[place] = false;
+                        *is_inserted = false;
                     }
                     found = snapshot.rows_by_key(table, key, &values, 1)?.into_iter().next();
                 }
                 values_of.push(bytes);
             }
             if let Some(address) = found {
-                inserted[place] = false;
+                *is_inserted = false;
                 if self.update.is_some() {
                     if !changed.insert(address.raw()) {
                         return Err(twice());
@@ -160,7 +160,7 @@ impl Conflict {
                     conflicting.push((address, place));
                 }
             }
-            if inserted[place] {
+            if *is_inserted {
                 for (bytes, seen) in values_of.into_iter().zip(&mut seen) {
                     bytes.map(|bytes| seen.insert(bytes, place));
                 }

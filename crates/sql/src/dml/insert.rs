@@ -25,7 +25,7 @@ use super::shared::{Change, check_assignable, find_table};
 use crate::error::state;
 use crate::options::LodeOptions;
 use crate::session::{plan, start};
-use crate::statement::{StatementResult, column_count, table_name};
+use crate::statement::{StatementResult, column_count, fold, table_name};
 use crate::threads::blocking;
 use crate::transaction::StatementTxn;
 use crate::{Session, SqlError};
@@ -133,6 +133,12 @@ pub(crate) async fn planned_insert(
     table: &Table,
     statement: &Insert,
 ) -> Result<LogicalPlan, SqlError> {
+    for name in &statement.columns {
+        let column = name.0.last().and_then(|part| part.as_ident()).map(fold);
+        if let Some(column) = column.filter(|c| table.column(c).is_none()) {
+            return Err(SqlError::NoColumn { table: table.name().into(), column });
+        }
+    }
     check_count(statement, table.def())?;
     let mut plain = super::filled(statement, table)?.into_owned();
     (plain.on, plain.returning, plain.table_alias) = (None, None, None);

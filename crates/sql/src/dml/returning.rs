@@ -108,7 +108,7 @@ impl Returning {
         let batches = datafusion::physical_plan::common::collect(rows).await?;
         let batches = stream::iter(batches.into_iter().map(Ok));
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), batches));
-        Ok(StatementResult::Rows { schema, stream }.named(Some(names)))
+        Ok(StatementResult::Rows { schema, stream }.named(Some(&names)))
     }
 }
 

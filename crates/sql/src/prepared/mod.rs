@@ -163,7 +163,7 @@ fn substituted(
     let Parsed::Statement(sql) = statement.parsed.as_ref() else { return Ok(statement.clone()) };
     let mut sql = sql.clone();
     substitute::substitute(&mut sql, types, values)?;
-    Ok(Statement::new(Parsed::Statement(sql), statement.depth))
+    Ok(statement.with_tree(sql))
 }
 
 /// `value` as a value of type `t`, for parameter `i`.
@@ -258,7 +258,7 @@ impl Session {
             Parsed::Statement(sql) if takes_parameters(sql) => {
                 let mut sql = sql.clone();
                 substitute::name_columns(&mut sql);
-                Statement::new(Parsed::Statement(sql), statement.depth)
+                statement.with_tree(sql)
             }
             _ => statement,
         };
@@ -271,7 +271,8 @@ impl Session {
             let nulls = types.iter().map(null).collect::<Result<Vec<_>, _>>()?;
             let with_nulls = substituted(&statement, &types, &nulls)?;
             schema = planned_schema(self, snapshot, &with_nulls).await?;
-            shape = Shape::with_parameters(&statement.parsed, types.clone()).map(Arc::new);
+            shape = Shape::with_parameters(&statement.parsed, statement.names.clone(), types.clone())
+                .map(Arc::new);
         } else {
             // What has no parameters refuses placeholders.
             crate::statement::prepare(&mut (*statement.parsed).clone())?;

@@ -113,6 +113,7 @@ fn text(value: &ScalarValue) -> Result<Option<String>, SqlError> {
         }
         ScalarValue::Float32(Some(v)) => Some(v.to_string()),
         ScalarValue::Float64(Some(v)) => Some(v.to_string()),
-        v => Some(array_value_to_string(&v.to_array()?, 0)?),
+        // A year of five digits has a sign, which no text of a date has.
+        v => Some(array_value_to_string(&v.to_array()?, 0)?.trim_start_matches('+').to_owned()),
     })
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A DATE takes the same texts, and leaves the time of day out. `infinity`, `now` and the like are refused, and so are
-//! time zones by name. Years reach from 1 to 9999.
+//! time zones by name. Years reach from 1 to 262142, as far as they can be shown.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -21,6 +21,9 @@ use crate::error::state;
 
 const MICROS_A_SECOND: i64 = 1_000_000;
 const MICROS_A_DAY: i64 = 86_400 * MICROS_A_SECOND;
+/// The last year that can be shown.
+const YEAR_MAX: i64 = 262_142;
+
 /// Most hours of a time zone's distance.
 const ZONE_HOURS_MAX: u32 = 15;
 
@@ -410,7 +413,7 @@ fn day(year: i64, month: u32, day: u32) -> Result<i32, Wrong> {
         1..=12 => 31,
         _ => return Err(Wrong::Range),
     };
-    if !(1..=9999).contains(&year) || day == 0 || day > length {
+    if !(1..=YEAR_MAX).contains(&year) || day == 0 || day > length {
         return Err(Wrong::Range);
     }
     // A year begins in March, so that the day of a leap year is its last.

@@ -34,7 +34,7 @@ pub(crate) async fn explained(
     if !session.short_settings().on {
         return Ok(result);
     }
-    let Some(shape) = Shape::of(statement).map(Arc::new) else { return Ok(result) };
+    let Some(shape) = Shape::of(statement, None).map(Arc::new) else { return Ok(result) };
     let Some((plan, _)) = plan_of(session, &shape).await else { return Ok(result) };
     let StatementResult::Rows { schema, stream } = result else { return Ok(result) };
     let row = [vec!["short_statement".to_owned()], vec![describe(session, &shape, &plan)?]];

@@ -49,7 +49,7 @@ use crate::dml::{self, Checks};
 use crate::names::TARGET;
 use crate::numbers::NEXT_BY_ID;
 use crate::session::plan;
-use crate::statement::{OutputNames, ShortShape as Shape};
+use crate::statement::ShortShape as Shape;
 use crate::types::sql_type;
 use crate::{Session, SqlError};
 
@@ -269,11 +269,7 @@ pub(super) async fn planned(
     let action = match action {
         Action::Select { .. } => {
             let schema = Arc::new(optimized.schema().as_arrow().clone());
-            let names = match &shape.statement {
-                Sql::Query(query) => OutputNames::of(query),
-                _ => None,
-            };
-            let schema = names.map_or_else(|| schema.clone(), |names| names.name(&schema));
+            let schema = shape.names.as_ref().map_or_else(|| schema.clone(), |names| names.name(&schema));
             Action::Select { schema, rest: None }
         }
         other => other,

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Sql};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
+use super::OutputNames;
 use super::cursor::parse_fetch;
 use super::depth;
 use super::dialect::LodeDialect;
@@ -27,6 +28,8 @@ pub struct Statement {
     pub(crate) parsed: Arc<Parsed>,
     /// How deep its tree is, at most.
     pub(crate) depth: usize,
+    /// The names of its result's columns, if they are known from its text.
+    pub(crate) names: Option<Arc<OutputNames>>,
     /// Its shape, once it is known, if it can be short.
     shape: Arc<OnceLock<Option<Arc<Shape>>>>,
     /// What sqlparser has no tree for.
@@ -45,9 +48,17 @@ impl fmt::Display for Statement {
 
 impl Statement {
     pub(crate) fn new(parsed: Parsed, depth: usize) -> Self {
+        let names = match &parsed {
+            Parsed::Statement(sql) => match sql.as_ref() {
+                Sql::Query(query) => OutputNames::of(query).map(Arc::new),
+                _ => None,
+            },
+            _ => None,
+        };
         Self {
             parsed: Arc::new(parsed),
             depth,
+            names,
             shape: Arc::default(),
             sequence: None,
             moves: false,
@@ -55,9 +66,14 @@ impl Statement {
         }
     }
 
+    /// Another tree of the same statement, whose result has columns of the same names.
+    pub(crate) fn with_tree(&self, sql: Box<Sql>) -> Self {
+        Self { names: self.names.clone(), ..Self::new(Parsed::Statement(sql), self.depth) }
+    }
+
     /// Its shape, if it can be short.
     pub(crate) fn shape(&self) -> Option<&Arc<Shape>> {
-        self.shape.get_or_init(|| Shape::of(&self.parsed).map(Arc::new)).as_ref()
+        self.shape.get_or_init(|| Shape::of(&self.parsed, self.names.clone()).map(Arc::new)).as_ref()
     }
 
     /// Whether it begins or ends a transaction or a savepoint.

@@ -42,7 +42,7 @@ pub enum StatementResult {
 
 impl StatementResult {
     /// The same rows, with columns of these names.
-    pub(crate) fn named(self, names: Option<OutputNames>) -> Self {
+    pub(crate) fn named(self, names: Option<&OutputNames>) -> Self {
         let Some(names) = names else { return self };
         let (schema, stream) = match self {
             Self::Rows { schema, stream } => (schema, stream),

@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lode_page::DataType as LodeType;
 
+use super::OutputNames;
 use super::{prepare, prepare_with_parameters, table_name};
 use crate::SqlError;
 use crate::arrow_convert::arrow_type;
@@ -49,6 +50,8 @@ pub(crate) struct Shape {
     pub(super) values: Vec<ScalarValue>,
     /// Statements with the same key have the same plan.
     pub(crate) key: String,
+    /// The names of its result's columns, if they are known from its text.
+    pub(crate) names: Option<Arc<OutputNames>>,
     /// The same statement with its literals, if some became parameters.
     literal: Option<(Sql, OnceLock<Arc<Shape>>)>,
 }
@@ -60,7 +63,7 @@ impl Shape {
     }
 
     /// The shape of a parsed statement, whose literals become parameters. `None` if it cannot be short.
-    pub(crate) fn of(parsed: &Parsed) -> Option<Self> {
+    pub(crate) fn of(parsed: &Parsed, names: Option<Arc<OutputNames>>) -> Option<Self> {
         let Candidate { tables, compared } = candidate(parsed)?;
         let prepared = prepared(parsed, prepare).ok()?;
         let mut statement = prepared.clone();
@@ -68,11 +71,24 @@ impl Shape {
         literals.take_from(&mut statement);
         let Literals { types, values } = literals;
         let literal = (!values.is_empty()).then(|| (prepared, OnceLock::new()));
-        Some(Self { key: key(&statement, &types), tables, compared, statement, types, values, literal })
+        Some(Self {
+            key: key(&statement, &types),
+            tables,
+            compared,
+            statement,
+            types,
+            values,
+            names,
+            literal,
+        })
     }
 
     /// The shape of a statement with parameters of these types.
-    pub(crate) fn with_parameters(parsed: &Parsed, types: Vec<LodeType>) -> Option<Self> {
+    pub(crate) fn with_parameters(
+        parsed: &Parsed,
+        names: Option<Arc<OutputNames>>,
+        types: Vec<LodeType>,
+    ) -> Option<Self> {
         let Candidate { tables, compared } = candidate(parsed)?;
         let statement = prepared(parsed, prepare_with_parameters).ok()?;
         Some(Self {
@@ -82,6 +98,7 @@ impl Shape {
             statement,
             types,
             values: Vec::new(),
+            names,
             literal: None,
         })
     }
@@ -97,6 +114,7 @@ impl Shape {
                 statement: statement.clone(),
                 types: Vec::new(),
                 values: Vec::new(),
+                names: self.names.clone(),
                 literal: None,
             })
         }))
