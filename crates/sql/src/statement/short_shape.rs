@@ -490,7 +490,7 @@ mod tests {
     use crate::statement::Statement;
 
     fn shape(sql: &str) -> Option<Shape> {
-        Shape::of(&Statement::parse(sql).unwrap().remove(0).parsed)
+        Shape::of(&Statement::parse(sql).unwrap().remove(0).parsed, None)
     }
 
     #[test]
