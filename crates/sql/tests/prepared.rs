@@ -82,7 +82,7 @@ async fn parameters_have_the_types_of_what_stands_beside_them() {
             "INSERT INTO u (id, t) VALUES ($1)",
             "42601: INSERT has more target columns than expressions: 2 and 1",
         ),
-        ("INSERT INTO nowhere VALUES ($1::int)", "42P01: table \"nowhere\" does not exist"),
+        ("INSERT INTO nowhere VALUES ($1::int)", "42P01: line 1, column 13: there is no table nowhere"),
         ("SELECT 1; SELECT 2", "42601: cannot insert multiple commands into a prepared statement"),
         ("", "42601: there is no statement to prepare"),
         ("SELEC 1", "42601: syntax error at line 1, column 1"),

@@ -14,6 +14,7 @@ mod substitute;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef};
@@ -21,6 +22,7 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType as SqlType, Expr, Ident, ObjectName, SelectItem, SetExpr, Statement as Sql, Value,
+    visit_expressions,
 };
 use futures::TryStreamExt;
 use lode_engine::{Snapshot, Table};
@@ -335,6 +337,18 @@ impl Session {
             return Ok((prepared, Vec::new()));
         }
         prepared.check_number(arguments.len())?;
+        let is_query =
+            |e: &Expr| matches!(e, Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. });
+        let has_query = |e: &Expr| {
+            let found = visit_expressions(e, |e| match is_query(e) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+            found.is_break()
+        };
+        if arguments.iter().any(has_query) {
+            return Err(SqlError::Unsupported("a subquery as a value of EXECUTE".into()));
+        }
         let quick: Option<Vec<ScalarValue>> = arguments.iter().map(literal_value).collect();
         let is_plain =
             |v: &ScalarValue, t: &DataType| !matches!(v, ScalarValue::Utf8View(_)) || *t == DataType::Text;
