@@ -76,6 +76,14 @@ async fn children_follow_their_parents_keys() {
              COMMIT
              SELECT id FROM p ORDER BY id -> 3 4 5 6 200
              SELECT k FROM c ORDER BY k -> 3 4 5 200
+             -- A generated column follows the column that follows: found by reading, no seed.
+             CREATE TABLE made (k INT REFERENCES p ON UPDATE CASCADE, twice INT GENERATED ALWAYS AS (k * 2) STORED)
+             INSERT INTO made (k) VALUES (4) -> 1
+             UPDATE p SET id = 40 WHERE id = 4 -> 1
+             SELECT k, twice FROM made -> 40,80
+             UPDATE p SET id = 4 WHERE id = 40 -> 1
+             SELECT k, twice FROM made -> 4,8
+             DROP TABLE made
              -- Without an action, as before.
              CREATE TABLE strict (k INT REFERENCES p ON UPDATE RESTRICT)
              INSERT INTO strict VALUES (6) -> 1

@@ -108,3 +108,21 @@ async fn no_plan_outlives_the_definition_it_was_made_for() {
     }
     assert!(short * 8 > all, "only {short} of {all} statements were short");
 }
+
+/// The plan of an INSERT outlives a restart of the sequence that fills its column: found by reading, no seed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_plan_takes_the_numbers_of_a_sequence_that_was_restarted() {
+    let pair = Pair::new();
+    pair.both("CREATE TABLE t (id SERIAL PRIMARY KEY, b INT)").await;
+    for _ in 0..3 {
+        pair.same("INSERT INTO t (b) VALUES (1)", Took::Short).await;
+    }
+    pair.both("ALTER SEQUENCE t_id_seq RESTART WITH 100").await;
+    pair.same("INSERT INTO t (b) VALUES (2)", Took::Short).await;
+    pair.beside().both("ALTER SEQUENCE t_id_seq RESTART WITH 200").await;
+    pair.same("INSERT INTO t (b) VALUES (3)", Took::Short).await;
+    pair.same("SELECT id, b FROM t WHERE id >= 100 ORDER BY id", Took::Either).await;
+    pair.same("SELECT count(*) FROM t WHERE id = 100 AND b = 2 OR id = 200 AND b = 3", Took::Either).await;
+    let rows = pair::shown(pair.short.execute("SELECT id FROM t WHERE id >= 100 ORDER BY id").await).await;
+    assert!(rows.ends_with("\"100\"\n\"200\"\n"), "{rows}");
+}

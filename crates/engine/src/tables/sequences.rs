@@ -278,12 +278,10 @@ impl Sequences {
         self.write(&states, None).map(drop)
     }
 
-    /// Notes the sequences that the newest catalog names.
+    /// Notes the sequences that the newest catalog names. The others keep their places: a transaction that began before may still take
+    /// numbers from them.
     pub(super) fn published(&self, objects: &Objects) {
-        let mut states = self.states.lock();
-        let now = keys(objects);
-        let before = std::mem::replace(&mut states.named, now.clone());
-        states.by_key.retain(|key, _| !before.contains(key) || now.contains(key));
+        self.states.lock().named = keys(objects);
     }
 
     /// Takes back what was reserved and not given.

@@ -25,8 +25,9 @@ use datafusion::prelude::Column as ColumnName;
 use lode_engine::{OnDelete, RowAddress, Rule, Snapshot, Table};
 
 use super::checks::Checks;
+use super::rewrite;
+use super::set::set;
 use super::shared::{find_table, plan_query, row_identities, run_to_end};
-use super::{load, rewrite};
 use crate::arrow_convert::arrow_type;
 use crate::threads::blocking;
 use crate::transaction::StatementTxn;
@@ -173,18 +174,14 @@ async fn act(
         });
         return Ok((work.await?, Some(gone)));
     }
-    let columns: Vec<u16> = checks.with_generated(&of.columns);
     let nulled = of.columns.clone();
     let work = blocking(move || {
         let null = |c: &u16| {
             let t = arrow_type(child.def().columns[usize::from(*c)].ty.data_type);
             (*c, new_null_array(&t, rows.len()))
         };
-        let mut known: BTreeMap<u16, ArrayRef> = values.into_iter().chain(nulled.iter().map(null)).collect();
-        checks.complete(&mut known, rows.len())?;
-        let set = columns.iter().map(|c| load::column_of(child.def(), *c, &known[c]));
-        let set = set.collect::<Result<Vec<_>, _>>()?;
-        work.txn.update(child.name(), &rows, &columns, set)?;
+        let mut known = values.into_iter().chain(nulled.iter().map(null)).collect();
+        set(&mut work.txn, &child, &rows, &nulled, &mut known, &checks)?;
         Ok(work)
     });
     Ok((work.await?, None))

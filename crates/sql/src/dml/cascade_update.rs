@@ -24,6 +24,7 @@ use datafusion::prelude::Column as ColumnName;
 use lode_engine::{OnUpdate, RowAddress, Rule, Snapshot, Table};
 
 use super::checks::Checks;
+use super::set::set;
 use super::shared::{find_table, plan_query, row_identities, run_to_end};
 use super::{load, rewrite};
 use crate::arrow_convert::arrow_type;
@@ -179,7 +180,7 @@ async fn act(
     };
     let (others, old) = (numbered(&others, of_others), numbered(&further, of_further));
     let new_from = of_further + further.len() + of.columns.len();
-    let mut set: BTreeMap<u16, ArrayRef> = BTreeMap::new();
+    let mut new: BTreeMap<u16, ArrayRef> = BTreeMap::new();
     for (i, &c) in of.columns.iter().enumerate() {
         let data_type = child.def().columns[usize::from(c)].ty.data_type;
         let values = match of.on_update {
@@ -187,16 +188,13 @@ async fn act(
             OnUpdate::SetNull => new_null_array(&arrow_type(data_type), rows.len()),
             other => return Err(SqlError::Unsupported(other.declared().trim_start().into())),
         };
-        set.insert(c, values);
+        new.insert(c, values);
     }
-    let changed = ChangedKeys::new(&of.child, old, &set);
+    let changed = ChangedKeys::new(&of.child, old, &new);
     let columns = of.columns.clone();
     let work = blocking(move || {
-        let known = others.into_iter().chain(set.clone()).collect();
-        checks.verify(&known, rows.len())?;
-        let values = columns.iter().map(|c| load::column_of(child.def(), *c, &set[c]));
-        let values = values.collect::<Result<Vec<_>, _>>()?;
-        work.txn.update(child.name(), &rows, &columns, values)?;
+        let mut known = others.into_iter().chain(new).collect();
+        set(&mut work.txn, &child, &rows, &columns, &mut known, &checks)?;
         Ok(work)
     });
     Ok((work.await?, (!changed.old.is_empty()).then_some(changed)))

@@ -20,12 +20,13 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, ObjectName, OnConflict,
     OnConflictAction, TableAlias, Update,
 };
-use lode_engine::{EngineError, RowAddress, Snapshot, Table};
+use lode_engine::{EngineError, RowAddress, Snapshot, Table, WriteTxn};
 use lode_page::{ColumnBuilder, Value};
 
 use super::checks::Checks;
 use super::load;
 use super::rewrite::{self, RowQuery};
+use super::set::set;
 use super::shared::{cast_assigned, column_numbers, plan_query, row_identities, run_to_end};
 use crate::arrow_convert::to_arrow;
 use crate::error::state;
@@ -216,25 +217,22 @@ impl Conflict {
         let tables = vec![(TARGET.to_owned(), old), (PROPOSED.to_owned(), new)];
         let state = session.state_with(snapshot.clone(), None, tables);
 
-        let (mut found, columns) = self.query(update, table, alias)?;
+        let (mut found, assigned) = self.query(update, table, alias)?;
         let checks = Checks::of(&state, def)?;
-        let assigned: Vec<u16> = columns.clone();
         let others: Vec<u16> = all.iter().copied().filter(|c| !assigned.contains(c)).collect();
         found.also_select(others.iter().map(|&c| def.columns[usize::from(c)].name.as_str()));
         found.also_select([PLACE].into_iter());
-        let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
+        let all: Vec<u16> = assigned.iter().chain(&others).copied().collect();
         let plan = plan_query(&state, found.query).await?;
         let plan = cast_assigned(plan, def, &all)?;
         let batch = run_to_end(&state, &plan).await?;
         let rows = row_identities(&batch).values().iter().copied().map(RowAddress::from_raw).collect();
         let given = all.iter().zip(&batch.columns()[1..]);
         let cast = given.map(|(&c, array)| Ok((c, load::cast_to(def, c, array)?)));
-        let mut columns = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
-        checks.complete(&mut columns, batch.num_rows())?;
-        let set = checks.with_generated(&assigned);
+        let columns = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
         let places = batch.column(batch.num_columns() - 1);
         let places = places.as_any().downcast_ref::<UInt64Array>().expect("places are numbers");
-        Ok(Some(Updated { rows, set, columns, places: places.values().to_vec() }))
+        Ok(Some(Updated { rows, assigned, columns, checks, places: places.values().to_vec() }))
     }
 
     /// DO UPDATE as the query of an UPDATE: `UPDATE t SET ... FROM proposed AS excluded WHERE places are equal AND ...`.
@@ -279,12 +277,20 @@ impl Conflict {
 /// The rows that DO UPDATE changes.
 pub(super) struct Updated {
     pub(super) rows: Vec<RowAddress>,
-    /// The columns that change.
-    pub(super) set: Vec<u16>,
-    /// All columns, as they are then.
+    /// The columns that are assigned.
+    assigned: Vec<u16>,
+    /// All columns, with the assigned values.
     pub(super) columns: BTreeMap<u16, ArrayRef>,
+    checks: Checks,
     /// The proposed row of each.
     pub(super) places: Vec<u64>,
+}
+
+impl Updated {
+    /// Changes the rows. Its columns are then as the rows have them.
+    pub(super) fn apply(&mut self, txn: &mut WriteTxn, table: &Table) -> Result<u64, SqlError> {
+        set(txn, table, &self.rows, &self.assigned, &mut self.columns, &self.checks)
+    }
 }
 
 impl Resolved {

@@ -18,7 +18,7 @@ use lode_page::Column;
 use super::checks::Checks;
 use super::conflict::Conflict;
 use super::load;
-use super::load::column_of;
+use super::load::columns_of;
 use super::load::completed;
 use super::returning::Returning;
 use super::shared::{Change, check_assignable, find_table};
@@ -64,54 +64,43 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
             return finish(work, rows).await;
         }
     }
-    let mut count = 0;
     let proposed = completed(&held.concat(&schema)?, &def, &checks)?;
-    let mut resolved = None;
-    if let Some(conflict) = conflict.filter(|_| held.rows > 0) {
-        let (on, of, all) = (snapshot.clone(), table.clone(), (proposed.clone(), held.rows));
-        let (conflict, found) = blocking(move || {
-            let found = conflict.resolve(&on, &of, &all.0, all.1)?;
-            Ok((conflict, found))
-        })
-        .await?;
-        let updated = conflict.updated(session, &snapshot, &table, alias, &found, &proposed).await?;
-        resolved = Some((found, updated));
-    }
-    let (inserted, mut places) = match &resolved {
-        Some((found, _)) => found.inserted(&proposed)?,
-        None => (proposed, (0..held.rows as u64).collect()),
-    };
-    if let Some(returning) = &mut returning {
-        returning.add(&inserted, places.len())?;
-    }
-    let updated = resolved.and_then(|(_, updated)| updated);
-    if let (Some(returning), Some(updated)) = (&mut returning, &updated) {
-        returning.add(&updated.columns, updated.rows.len())?;
-        places.extend(&updated.places);
-        returning.sort(&places)?;
-    }
-    let of = name.clone();
-    work = blocking(move || {
-        if let Some(updated) = updated.filter(|u| !u.rows.is_empty()) {
-            let set = updated.set.iter().map(|c| column_of(&def, *c, &updated.columns[c]));
-            let set = set.collect::<Result<Vec<_>, SqlError>>()?;
-            count += work.txn.update(&of, &updated.rows, &updated.set, set)?;
+    let mut updated = None;
+    let (inserted, mut places) = match conflict.filter(|_| held.rows > 0) {
+        None => (proposed, Vec::new()),
+        Some(conflict) => {
+            let (on, of, all) = (snapshot.clone(), table.clone(), proposed.clone());
+            let (conflict, found) = blocking(move || {
+                let found = conflict.resolve(&on, &of, &all, held.rows)?;
+                Ok((conflict, found))
+            })
+            .await?;
+            updated = conflict.updated(session, &snapshot, &table, alias, &found, &proposed).await?;
+            found.inserted(&proposed)?
         }
-        let columns = inserted.iter().map(|(&c, array)| column_of(&def, c, array));
-        let columns = columns.collect::<Result<Vec<_>, SqlError>>()?;
-        let rows = columns.first().map_or(0, Column::rows);
-        count += match rows {
-            0 => 0,
-            rows if rows > bulk_rows => work.txn.load(&of, columns)?,
-            _ => work.txn.insert(&of, columns)?,
+    };
+    let (work, updated, inserted, count) = blocking(move || {
+        let updates = match &mut updated {
+            Some(updated) => updated.apply(&mut work.txn, &table)?,
+            None => 0,
         };
-        Ok((work, count))
+        let columns = columns_of(&def, &inserted)?;
+        let inserts = match columns.first().map_or(0, Column::rows) {
+            0 => 0,
+            rows if rows > bulk_rows => work.txn.load(&name, columns)?,
+            _ => work.txn.insert(&name, columns)?,
+        };
+        Ok((work, updated, inserted, updates + inserts))
     })
-    .await
-    .map(|(work, done)| {
-        count = done;
-        work
-    })?;
+    .await?;
+    if let Some(returning) = &mut returning {
+        returning.add(&inserted)?;
+        if let Some(updated) = updated {
+            returning.add(&updated.columns)?;
+            places.extend(&updated.places);
+            returning.sort(&places)?;
+        }
+    }
     let result = match returning {
         Some(returning) => returning.result(session, &snapshot).await?,
         None => StatementResult::Count { verb: "INSERT", rows: count },

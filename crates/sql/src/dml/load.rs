@@ -135,8 +135,7 @@ pub(crate) fn conform(
     table: &TableDef,
     checks: &Checks,
 ) -> Result<Vec<Column>, SqlError> {
-    let arrays = completed(batch, table, checks)?;
-    arrays.iter().map(|(&i, array)| column_of(table, i, array)).collect()
+    columns_of(table, &completed(batch, table, checks)?)
 }
 
 /// The same as arrays, by column.
@@ -164,6 +163,14 @@ pub(crate) fn completed(
     }
     checks.complete(&mut arrays, batch.num_rows())?;
     Ok(arrays)
+}
+
+/// All columns of some rows as columns of the engine.
+pub(crate) fn columns_of(
+    table: &TableDef,
+    arrays: &BTreeMap<u16, ArrayRef>,
+) -> Result<Vec<Column>, SqlError> {
+    arrays.iter().map(|(&i, array)| column_of(table, i, array)).collect()
 }
 
 /// An array of the column's own type as a column of the engine.

@@ -19,6 +19,7 @@ mod load;
 mod parts;
 mod returning;
 mod rewrite;
+mod set;
 mod shared;
 mod values;
 
@@ -37,10 +38,11 @@ pub(crate) use cascade_update::referenced_on_update;
 pub(crate) use checks::Checks;
 pub(crate) use fill::{assigned, check_default, filled, filling};
 pub(crate) use insert::{insert, inserted_table, planned_insert};
-pub(crate) use load::{Unfit, cast_to, column_of, feed, load, to_array};
+pub(crate) use load::{Unfit, cast_to, column_of, columns_of, feed, load, to_array};
 use parts::{ChangedRows, Parts};
 use returning::Returning;
 pub(crate) use rewrite::{delete as rewrite_delete, empty_select, update as rewrite_update};
+pub(crate) use set::set;
 pub(crate) use shared::{Change, cast_assigned, column_numbers, find_table};
 use shared::{plan_query, row_identities, run_to_end};
 pub(crate) use values::ValuesQuery;
@@ -248,9 +250,14 @@ async fn update_in(
     let plan = plan_query(&state, found.query).await?;
     let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
     let plan = cast_assigned(plan, table.def(), &all)?;
-    let set = checks.with_generated(&columns);
-    let mut update =
-        RowUpdate { table: table.clone(), set, all, checks, changed: ChangedRows::default(), returning };
+    let mut update = RowUpdate {
+        table: table.clone(),
+        columns: columns.clone(),
+        all,
+        checks,
+        changed: ChangedRows::default(),
+        returning,
+    };
     if !referenced.is_empty() {
         let batch = run_to_end(&state, &plan).await?;
         let old =
@@ -287,9 +294,9 @@ async fn update_in(
 /// An UPDATE whose rows come in parts.
 struct RowUpdate {
     table: Arc<Table>,
-    /// The columns that change.
-    set: Vec<u16>,
-    /// The columns that are assigned, and those that CHECKs and generated columns need beside them.
+    /// The columns that are assigned.
+    columns: Vec<u16>,
+    /// These columns, and those that CHECKs and generated columns need beside them.
     all: Vec<u16>,
     checks: Checks,
     changed: ChangedRows,
@@ -314,13 +321,11 @@ impl RowUpdate {
         let given = self.all.iter().zip(&batch.columns()[1..]);
         let cast = given.map(|(&c, array)| Ok((c, load::cast_to(def, c, array)?)));
         let mut arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
-        self.checks.complete(&mut arrays, batch.num_rows())?;
+        let count = set(&mut work.txn, &self.table, &rows, &self.columns, &mut arrays, &self.checks)?;
         if let Some(returning) = &mut self.returning {
-            returning.add(&arrays, batch.num_rows())?;
+            returning.add(&arrays)?;
         }
-        let values = self.set.iter().map(|c| load::column_of(def, *c, &arrays[c]));
-        let values = values.collect::<Result<Vec<_>, _>>()?;
-        Ok(work.txn.update(self.table.name(), &rows, &self.set, values)?)
+        Ok(count)
     }
 }
 

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::MemTable;
@@ -55,17 +55,16 @@ impl Returning {
     }
 
     /// Adds rows, given by all columns of the table.
-    pub(super) fn add(&mut self, columns: &BTreeMap<u16, ArrayRef>, rows: usize) -> Result<(), SqlError> {
+    pub(super) fn add(&mut self, columns: &BTreeMap<u16, ArrayRef>) -> Result<(), SqlError> {
         let columns = self.columns.iter().map(|c| columns[c].clone()).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        self.rows.push(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?);
+        self.rows.push(RecordBatch::try_new(self.schema.clone(), columns)?);
         Ok(())
     }
 
     /// Adds rows that a query has found: their identities, then all columns of the table.
     pub(super) fn add_found(&mut self, found: &RecordBatch) -> Result<(), SqlError> {
         let columns = self.columns.iter().copied().zip(found.columns()[1..].iter().cloned()).collect();
-        self.add(&columns, found.num_rows())
+        self.add(&columns)
     }
 
     /// Puts the rows in the order of these places.

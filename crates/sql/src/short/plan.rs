@@ -47,7 +47,7 @@ use super::rest::{Rest, Tree, seen};
 use super::values::{KeyValue, key_value};
 use crate::dml::{self, Checks};
 use crate::names::TARGET;
-use crate::numbers::NEXT_BY_ID;
+use crate::numbers::{NEXT_BY_ID, SequenceSession};
 use crate::session::plan;
 use crate::statement::ShortShape as Shape;
 use crate::types::sql_type;
@@ -84,9 +84,21 @@ pub(super) struct ShortPlan {
 }
 
 pub(super) enum Action {
-    Select { schema: SchemaRef, rest: Option<Rest> },
-    Insert { columns: usize, checks: Checks },
-    Update { set: Vec<u16>, others: Vec<u16>, checks: Checks },
+    Select {
+        schema: SchemaRef,
+        rest: Option<Rest>,
+    },
+    Insert {
+        columns: usize,
+        checks: Checks,
+        /// Where it takes numbers of sequences from, if it does.
+        numbers: Option<SequenceSession>,
+    },
+    Update {
+        set: Vec<u16>,
+        others: Vec<u16>,
+        checks: Checks,
+    },
     Delete,
 }
 
@@ -252,7 +264,10 @@ pub(super) async fn planned(
             let Some(values) = dml::ValuesQuery::of(&insert, table)? else { return Ok(Planned::Not) };
             let logical = values.cast(of_query(values.query()).await?, table)?;
             let checks = Checks::of(&state, table.def())?;
-            (logical, Action::Insert { columns: table.def().columns.len(), checks }, 1)
+            let columns = table.def().columns.len();
+            let numbers = table.def().columns.iter().any(|c| c.fill.sequence().is_some());
+            let numbers = numbers.then(|| session.kept().of());
+            (logical, Action::Insert { columns, checks, numbers }, 1)
         }
         _ => return Ok(Planned::Not),
     };

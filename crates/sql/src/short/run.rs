@@ -317,7 +317,10 @@ impl ShortPlan {
         let Some(table) = self.table(&snapshot) else { return Ok(Outcome::Stale) };
         match &self.action {
             Action::Select { .. } => Ok(Outcome::General),
-            Action::Insert { columns, checks } => {
+            Action::Insert { columns, checks, numbers } => {
+                if let Some(numbers) = numbers {
+                    numbers.sees(snapshot.all_objects());
+                }
                 let rows = self.outputs.len() / columns;
                 if rows > bulk_rows {
                     return Ok(Outcome::General);
@@ -347,8 +350,8 @@ impl ShortPlan {
                     return Ok(Outcome::General);
                 };
                 let numbers = set.iter().chain(others).copied();
-                let arrays: BTreeMap<u16, ArrayRef> = numbers.zip(values.into_iter().flatten()).collect();
-                update(txn, &table, &rows, set, arrays, checks)
+                let mut new: BTreeMap<u16, ArrayRef> = numbers.zip(values.into_iter().flatten()).collect();
+                Ok(Outcome::Done(dml::set(txn, &table, &rows, set, &mut new, checks)?))
             }
             Action::Delete => {
                 if dml::is_referenced(&snapshot, &table) {
@@ -410,22 +413,5 @@ fn insert(
     let arrays = (0..columns).map(|c| Ok((c as u16, column(c)?)));
     let mut arrays = arrays.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
     checks.complete(&mut arrays, rows)?;
-    let new = arrays.iter().map(|(&c, array)| dml::column_of(table.def(), c, array));
-    let new = new.collect::<Result<Vec<_>, SqlError>>()?;
-    Ok(Outcome::Done(txn.insert(table.name(), new)?))
-}
-
-fn update(
-    txn: &mut WriteTxn,
-    table: &Arc<Table>,
-    rows: &[RowAddress],
-    set: &[u16],
-    mut arrays: BTreeMap<u16, ArrayRef>,
-    checks: &Checks,
-) -> Result<Outcome<u64>, SqlError> {
-    checks.complete(&mut arrays, rows.len())?;
-    let set = checks.with_generated(set);
-    let new = set.iter().map(|&c| dml::column_of(table.def(), c, &arrays[&c]));
-    let new = new.collect::<Result<Vec<_>, SqlError>>()?;
-    Ok(Outcome::Done(txn.update(table.name(), rows, &set, new)?))
+    Ok(Outcome::Done(txn.insert(table.name(), dml::columns_of(table.def(), &arrays)?)?))
 }
