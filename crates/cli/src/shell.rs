@@ -185,7 +185,7 @@ fn describe(database: &Database, name: &str) -> CliResult {
             Rule::Unique { columns } => format!("unique: {}", list(columns)),
             Rule::Check { expression } => format!("check: {expression}"),
             Rule::ForeignKey { columns, parent, on_delete, on_update, .. } => {
-                let actions = [on_update.declared(), on_delete.declared()].into_iter();
+                let actions = [on_update.declared("ON UPDATE"), on_delete.declared("ON DELETE")].into_iter();
                 let actions: String =
                     actions.filter(|a| !a.is_empty()).map(|a| format!(",{}", a.to_lowercase())).collect();
                 format!("references {parent}: {}{actions}", list(columns))

@@ -32,8 +32,8 @@ pub use storage::store::LinkStats;
 pub use tables::{
     AllObjects, COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Few, Fill,
     INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, Layout,
-    MergeStats, NullsAt, Object, ObjectKind, OnDelete, OnUpdate, OrderBound, OrderColumn, OrderKey,
-    OrderedPages, RangeEnd, ReadAhead, RowAddress, RowOrder, RowRange, RowsInOrder, Rule, SavedChanges, Scan,
+    MergeStats, NullsAt, Object, ObjectKind, OrderBound, OrderColumn, OrderKey, OrderedPages, RangeEnd,
+    ReadAhead, ReferenceAction, RowAddress, RowOrder, RowRange, RowsInOrder, Rule, SavedChanges, Scan,
     SequenceDef, SequenceNumbers, SequenceOwner, Table, TableDef, TableOptions, TableRewrite,
     TableStatistics, ViewDef, WriteTxn,
 };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lode_command::{Answer, Device};
 use lode_engine::{
-    Changes, ColumnDef, Constraint, Database, Deferral, EngineError, IndexDef, IndexKind, Layout, OnDelete,
-    OnUpdate, RowAddress, Rule, Snapshot, TableDef, WriteTxn,
+    Changes, ColumnDef, Constraint, Database, Deferral, EngineError, IndexDef, IndexKind, Layout,
+    ReferenceAction, RowAddress, Rule, Snapshot, TableDef, WriteTxn,
 };
 use lode_firmware::Drive;
 use lode_page::{DataType, Value};
@@ -400,8 +400,8 @@ fn a_table_and_its_columns_are_renamed_and_foreign_keys_follow() {
             columns: vec![0],
             parent: "t".into(),
             parent_columns: vec![0],
-            on_delete: OnDelete::NoAction,
-            on_update: OnUpdate::NoAction,
+            on_delete: ReferenceAction::NoAction,
+            on_update: ReferenceAction::NoAction,
         };
         child.constraints.push(Constraint { name: "fk".into(), rule, deferral: Deferral::None });
         db.create_table(child, false).unwrap();
@@ -508,8 +508,8 @@ fn a_foreign_key_comes_to_rows_that_satisfy_it_and_to_a_column_that_is_added() {
                 columns: vec![column],
                 parent: "t".into(),
                 parent_columns: vec![0],
-                on_delete: OnDelete::NoAction,
-                on_update: OnUpdate::NoAction,
+                on_delete: ReferenceAction::NoAction,
+                on_update: ReferenceAction::NoAction,
             };
             def.constraints.push(Constraint { name: name.into(), rule, deferral: Deferral::None });
             def

@@ -5,8 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use lode_engine::{
-    Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, KeyIndex, Layout, OnDelete,
-    OnUpdate, Rule, TableDef,
+    Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, KeyIndex, Layout, ReferenceAction,
+    Rule, TableDef,
 };
 use lode_page::{DataType, Value};
 use support::drive::TestDrive;
@@ -27,8 +27,8 @@ fn family(changes: Changes) -> Database {
                 columns: vec![1],
                 parent,
                 parent_columns,
-                on_delete: OnDelete::NoAction,
-                on_update: OnUpdate::NoAction,
+                on_delete: ReferenceAction::NoAction,
+                on_update: ReferenceAction::NoAction,
             };
             def.constraints = vec![Constraint { name: "rule".into(), rule, deferral: Deferral::None }];
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lode_base::Geometry;
 use lode_engine::{
     Changes, ColumnDef, Constraint, Database, DatabaseOptions, Deferral, EngineError, IndexDef, IndexKind,
-    KeyIndex, Layout, OnDelete, OnUpdate, RowAddress, Rule, Snapshot, TableDef, WriteTxn,
+    KeyIndex, Layout, ReferenceAction, RowAddress, Rule, Snapshot, TableDef, WriteTxn,
 };
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::Medium;
@@ -55,8 +55,8 @@ fn references(name: &str, on: &[u16], parent: &str, parent_columns: &[u16]) -> C
         columns: on.into(),
         parent: parent.into(),
         parent_columns: parent_columns.into(),
-        on_delete: OnDelete::NoAction,
-        on_update: OnUpdate::NoAction,
+        on_delete: ReferenceAction::NoAction,
+        on_update: ReferenceAction::NoAction,
     };
     Constraint { name: name.into(), rule, deferral: Deferral::None }
 }

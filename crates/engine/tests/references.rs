@@ -3,7 +3,7 @@
 mod support;
 
 use lode_engine::{
-    Changes, Constraint, Database, Deferral, EngineError, KeyIndex, Layout, OnDelete, OnUpdate, RowAddress,
+    Changes, Constraint, Database, Deferral, EngineError, KeyIndex, Layout, ReferenceAction, RowAddress,
     Rule, WriteTxn,
 };
 use lode_page::{DataType, Value};
@@ -32,8 +32,8 @@ fn family((changes, key_index): (Changes, KeyIndex), deferral: Deferral) -> Data
             columns: vec![1],
             parent: parent.into(),
             parent_columns: vec![0],
-            on_delete: OnDelete::NoAction,
-            on_update: OnUpdate::NoAction,
+            on_delete: ReferenceAction::NoAction,
+            on_update: ReferenceAction::NoAction,
         };
         if name != "parent" {
             def.constraints = vec![Constraint { name: "rule".into(), rule, deferral }];

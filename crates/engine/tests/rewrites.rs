@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lode_command::{Answer, Device};
 use lode_engine::{
     Changes, Constraint, Database, DatabaseOptions, Deferral, Encodings, EngineError, IndexDef, IndexKind,
-    Layout, OnDelete, OnUpdate, Rule, Snapshot, TableDef,
+    Layout, ReferenceAction, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, EncodingChoice, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -241,8 +241,8 @@ fn tables_that_reference_it_find_their_parents() {
         columns: vec![1],
         parent: "t".into(),
         parent_columns: vec![0],
-        on_delete: OnDelete::NoAction,
-        on_update: OnUpdate::NoAction,
+        on_delete: ReferenceAction::NoAction,
+        on_update: ReferenceAction::NoAction,
     };
     child.constraints.push(Constraint { name: "of_t".into(), rule, deferral: Deferral::None });
     db.create_table(child, false).unwrap();

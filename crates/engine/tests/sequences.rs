@@ -1,31 +1,22 @@
 //! Sequences: no number is given twice, whatever the power does; and objects beside tables as transactions have them.
 
+#[path = "support/simulated.rs"]
+mod simulated;
 mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lode_base::Geometry;
 use lode_base::random::Random;
 use lode_command::Command;
 use lode_engine::{
     Database, DatabaseOptions, Durability, EngineError, Layout, Object, ObjectKind, SequenceDef, ViewDef,
 };
-use lode_firmware::{Drive, DriveOptions, Unrecovered};
-use lode_flash::{Faults, Medium};
+use lode_firmware::{DriveOptions, Unrecovered};
+use simulated::{new_drive, opened};
 use support::hooked::{Hooked, Hooks};
 use support::*;
-
-fn new_drive() -> (Drive, Faults) {
-    let geometry = Geometry::new(1, 1, 1, 4096, 4096, 256 << 10, 128).unwrap();
-    let (medium, faults) = Medium::simulated(geometry);
-    (Drive::format(medium, DriveOptions::default()).unwrap(), faults)
-}
-
-fn opened(drive: Drive) -> Database {
-    Database::open(Arc::new(drive), DatabaseOptions::default()).unwrap()
-}
 
 fn definition(id: u32) -> SequenceDef {
     SequenceDef {

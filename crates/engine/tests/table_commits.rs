@@ -1,5 +1,7 @@
 //! When commits of tables are durable, and when they show: on a real drive whose power goes.
 
+#[path = "support/simulated.rs"]
+mod simulated;
 mod support;
 
 use std::collections::BTreeSet;
@@ -8,24 +10,14 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lode_base::Geometry;
 use lode_base::random::mix;
 use lode_command::Command;
 use lode_engine::{Database, DatabaseOptions, Durability, EngineError, IndexDef, IndexKind, Layout, Tree};
-use lode_firmware::{Drive, DriveOptions, Unrecovered};
-use lode_flash::{Faults, Medium};
+use lode_firmware::{DriveOptions, Unrecovered};
+use lode_flash::Faults;
+use simulated::{new_drive, opened};
 use support::hooked::{Hooked, Hooks};
 use support::*;
-
-fn new_drive() -> (Drive, Faults) {
-    let geometry = Geometry::new(1, 1, 1, 4096, 4096, 256 << 10, 128).unwrap();
-    let (medium, faults) = Medium::simulated(geometry);
-    (Drive::format(medium, DriveOptions::default()).unwrap(), faults)
-}
-
-fn opened(drive: Drive) -> Database {
-    Database::open(Arc::new(drive), DatabaseOptions::default()).unwrap()
-}
 
 /// Power goes, if it is not gone yet, and comes back.
 fn after_a_cut(db: Database, faults: &Faults, seed: u64) -> Database {

@@ -15,14 +15,13 @@ use datafusion::sql::sqlparser::ast::{
     ColumnDef as SqlColumn, DropBehavior, Expr, GeneratedAs, Ident, ObjectName, RenameTableNameKind,
     TableConstraint, visit_expressions_mut,
 };
-use lode_engine::{
-    Constraint, Deferral, Fill, Object, Rule, SequenceDef, SequenceOwner, Snapshot, Table, TableDef, WriteTxn,
-};
+use lode_engine::{Constraint, Deferral, Fill, Rule, Snapshot, Table, TableDef, WriteTxn};
 use lode_page::{Constant, Value};
 
 use crate::constraints::{self, Declared};
 use crate::ddl;
 use crate::dml::{self, Checks, find_table};
+use crate::drop::drop_references;
 use crate::error::state;
 use crate::names::check_name;
 use crate::sequences::{self, NewSequence, identity_options};
@@ -179,24 +178,17 @@ impl Alteration<'_> {
         def.columns.push(new.clone());
         let work = self
             .change(work, move |txn, table| {
-                let id = txn.table(table).expect("it was just found").id().raw();
+                let mut numbers = Vec::with_capacity(sequences.len());
                 for sequence in &sequences {
                     let number = txn.new_sequence();
-                    let column = &mut def.columns[usize::from(sequence.column)];
-                    column.fill = match sequence.identity {
-                        Some(always) => Fill::Identity { sequence: number, always },
-                        None => Fill::Sequence(number),
-                    };
-                    let owner = SequenceOwner {
-                        table: id,
-                        column: sequence.column,
-                        identity: sequence.identity.is_some(),
-                    };
-                    let made = SequenceDef { owner: Some(owner), ..sequence.defined(number)? };
-                    let name = sequences::free_name(txn, &format!("{table}_{}_seq", column.name));
-                    txn.put_object(&name, Object::Sequence(made));
+                    def.columns[usize::from(sequence.column)].fill = sequence.fill(number);
+                    numbers.push(number);
                 }
-                Ok(txn.alter_table(table, def)?)
+                txn.alter_table(table, def)?;
+                for (sequence, number) in sequences.iter().zip(numbers) {
+                    sequence.make(txn, table, number)?;
+                }
+                Ok(())
             })
             .await?;
         let (mut work, snapshot) = work.snapshot().await?;
@@ -337,7 +329,7 @@ impl Alteration<'_> {
         let cascade = behavior == Some(DropBehavior::Cascade);
         self.change(work, move |txn, name| {
             if let (true, Some(key)) = (cascade, key) {
-                drop_references(txn, name, &key)?;
+                drop_references(txn, name, Some(&key))?;
             }
             match is_primary {
                 true => Ok(txn.drop_primary_key(name)?),
@@ -501,13 +493,8 @@ impl Alteration<'_> {
                 return self
                     .change(work, move |txn, table| {
                         let number = txn.new_sequence();
-                        let id = txn.table(table).expect("it was just found").id().raw();
-                        let owner = SequenceOwner { table: id, column, identity: true };
-                        let made = SequenceDef { owner: Some(owner), ..sequence.defined(number)? };
-                        def.columns[at].fill = Fill::Identity { sequence: number, always };
-                        let wanted = format!("{table}_{}_seq", def.columns[at].name);
-                        let name = sequences::free_name(txn, &wanted);
-                        txn.put_object(&name, Object::Sequence(made));
+                        def.columns[at].fill = sequence.fill(number);
+                        sequence.make(txn, table, number)?;
                         Ok(txn.alter_table(table, def)?)
                     })
                     .await;
@@ -527,25 +514,6 @@ impl Alteration<'_> {
     }
 }
 
-/// Drops the foreign keys of tables that reference a key of a table.
-fn drop_references(txn: &mut WriteTxn, parent: &str, key: &[u16]) -> Result<(), SqlError> {
-    let mut doomed = Vec::new();
-    for t in txn.tables() {
-        for c in &t.def().constraints {
-            if let Rule::ForeignKey { parent: of, parent_columns, .. } = &c.rule
-                && of == parent
-                && parent_columns == key
-            {
-                doomed.push((t.name().to_owned(), c.name.clone()));
-            }
-        }
-    }
-    for (table, name) in doomed {
-        txn.drop_constraint(&table, &name)?;
-    }
-    Ok(())
-}
-
 /// Drops columns with the constraints, indexes and sequences that have them.
 fn drop_columns(
     txn: &mut WriteTxn,
@@ -556,7 +524,7 @@ fn drop_columns(
 ) -> Result<(), SqlError> {
     let table = txn.table(name).expect("it was just found");
     let has = |columns: &[u16]| columns.iter().any(|c| doomed.contains(c));
-    let live = table.def().columns.iter().filter(|c| !c.is_dropped).count();
+    let live = table.def().live_columns().count();
     if live <= doomed.len() {
         return Err(SqlError::Unsupported("a table without columns: a table has at least one column".into()));
     }
@@ -576,13 +544,13 @@ fn drop_columns(
             continue;
         }
         if let (true, Rule::Unique { columns }) = (cascade, &c.rule) {
-            drop_references(txn, name, columns)?;
+            drop_references(txn, name, Some(columns))?;
         }
         txn.drop_constraint(name, &c.name)?;
     }
     if has(&table.def().primary_key) {
         if cascade {
-            drop_references(txn, name, &table.def().primary_key)?;
+            drop_references(txn, name, Some(&table.def().primary_key))?;
         }
         txn.drop_primary_key(name)?;
     }

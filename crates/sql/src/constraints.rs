@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     CheckConstraint, ConstraintCharacteristics, DeferrableInitial, ForeignKeyConstraint, Ident,
     NullsDistinctOption, ReferentialAction, TableConstraint, UniqueConstraint,
 };
-use lode_engine::{Constraint, Deferral, OnDelete, OnUpdate, Rule, Snapshot, TableDef};
+use lode_engine::{Constraint, Deferral, ReferenceAction, Rule, Snapshot, TableDef};
 
 use crate::SqlError;
 use crate::ddl::plain_column;
@@ -37,8 +37,8 @@ enum DeclaredRule {
         columns: Vec<String>,
         parent: String,
         parent_columns: Vec<String>,
-        on_delete: OnDelete,
-        on_update: OnUpdate,
+        on_delete: ReferenceAction,
+        on_update: ReferenceAction,
     },
 }
 
@@ -85,26 +85,8 @@ pub(crate) fn check(c: &CheckConstraint, column: Option<String>) -> Result<Decla
 
 /// `FOREIGN KEY (...) REFERENCES ...`, or a column's `REFERENCES ...`.
 pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Result<Declared, SqlError> {
-    let on_delete = match &f.on_delete {
-        None | Some(ReferentialAction::NoAction) => OnDelete::NoAction,
-        Some(ReferentialAction::Restrict) => OnDelete::Restrict,
-        Some(ReferentialAction::Cascade) => OnDelete::Cascade,
-        Some(ReferentialAction::SetNull) => OnDelete::SetNull,
-        Some(action @ ReferentialAction::SetDefault) => {
-            let expected = "expected NO ACTION, RESTRICT, CASCADE or SET NULL";
-            return Err(SqlError::Unsupported(format!("ON DELETE {action}: {expected}")));
-        }
-    };
-    let on_update = match &f.on_update {
-        None | Some(ReferentialAction::NoAction) => OnUpdate::NoAction,
-        Some(ReferentialAction::Restrict) => OnUpdate::Restrict,
-        Some(ReferentialAction::Cascade) => OnUpdate::Cascade,
-        Some(ReferentialAction::SetNull) => OnUpdate::SetNull,
-        Some(action @ ReferentialAction::SetDefault) => {
-            let expected = "expected NO ACTION, RESTRICT, CASCADE or SET NULL";
-            return Err(SqlError::Unsupported(format!("ON UPDATE {action}: {expected}")));
-        }
-    };
+    let on_delete = action("ON DELETE", &f.on_delete)?;
+    let on_update = action("ON UPDATE", &f.on_update)?;
     if f.match_kind.is_some_and(|m| m.to_string() != "MATCH SIMPLE") || f.index_name.is_some() {
         return Err(SqlError::Unsupported(format!("the constraint {f}")));
     }
@@ -115,6 +97,20 @@ pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Res
         name: name(&f.name),
         what: DeclaredRule::Foreign { columns, parent, parent_columns, on_delete, on_update },
         deferral,
+    })
+}
+
+/// What a foreign key does on an event.
+fn action(event: &str, declared: &Option<ReferentialAction>) -> Result<ReferenceAction, SqlError> {
+    Ok(match declared {
+        None | Some(ReferentialAction::NoAction) => ReferenceAction::NoAction,
+        Some(ReferentialAction::Restrict) => ReferenceAction::Restrict,
+        Some(ReferentialAction::Cascade) => ReferenceAction::Cascade,
+        Some(ReferentialAction::SetNull) => ReferenceAction::SetNull,
+        Some(action @ ReferentialAction::SetDefault) => {
+            let expected = "expected NO ACTION, RESTRICT, CASCADE or SET NULL";
+            return Err(SqlError::Unsupported(format!("{event} {action}: {expected}")));
+        }
     })
 }
 
@@ -226,7 +222,7 @@ pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> Strin
         Rule::ForeignKey { columns, parent, parent_columns, on_delete, on_update } => {
             let of = if *parent == def.name { None } else { snapshot.table(parent) };
             let names = list(of.as_ref().map_or(def, |t| t.def()), parent_columns);
-            let actions = format!("{}{}", on_update.declared(), on_delete.declared());
+            let actions = format!("{}{}", on_update.declared("ON UPDATE"), on_delete.declared("ON DELETE"));
             format!("FOREIGN KEY ({}) REFERENCES {} ({names}){actions}", list(def, columns), quoted(parent))
         }
     };

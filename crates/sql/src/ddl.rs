@@ -7,12 +7,11 @@ use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuil
 use datafusion::sql::sqlparser::ast::{
     ColumnDef as SqlColumn, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType as SqlType,
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GeneratedAs, GeneratedExpressionMode, Ident,
-    IndexColumn, IndexType, ObjectName, ObjectType, Query, SqlOption, Statement as Sql, TableConstraint,
-    Value,
+    IndexColumn, IndexType, ObjectName, Query, SqlOption, Statement as Sql, TableConstraint, Value,
 };
 use lode_engine::{
-    Changes, ColumnDef, Constraint, Deferral, Encodings, EngineError, Fill, IndexDef, IndexKind, KeyIndex,
-    Layout, Object, ObjectKind, Rule, SequenceDef, SequenceOwner, Snapshot, TableDef, TableOptions, WriteTxn,
+    Changes, ColumnDef, Deferral, Encodings, EngineError, Fill, IndexDef, IndexKind, KeyIndex, Layout,
+    Snapshot, TableDef, TableOptions, WriteTxn,
 };
 use lode_page::{ColumnType, EncodingChoice};
 
@@ -125,12 +124,10 @@ fn sequence_of_default(text: &str) -> Result<Option<String>, SqlError> {
 /// # Errors
 /// 42P07 for a table, as for a view, a sequence or an index.
 pub(crate) fn check_free(txn: &WriteTxn, name: &str) -> Result<(), SqlError> {
-    let is_object = |kind| txn.object(kind, name).is_some();
-    let is_taken = txn.table(name).is_some()
-        || is_object(ObjectKind::View)
-        || is_object(ObjectKind::Sequence)
-        || txn.has_index(name);
-    if is_taken { Err(EngineError::TableExists(name.to_owned()).into()) } else { Ok(()) }
+    match sequences::is_taken(txn, name) {
+        true => Err(EngineError::TableExists(name.to_owned()).into()),
+        false => Ok(()),
+    }
 }
 
 /// Creates a table and the sequences of its columns; answers whether it did.
@@ -145,35 +142,23 @@ fn create_with_sequences(
         Err(_) if if_not_exists => return Ok(false),
         free => free?,
     }
-    let mut made = Vec::with_capacity(sequences.len());
+    let mut numbers = Vec::with_capacity(sequences.len());
     for sequence in &sequences {
-        let id = txn.new_sequence();
-        let column = &mut def.columns[usize::from(sequence.column)];
-        column.fill = match sequence.identity {
-            Some(always) => Fill::Identity { sequence: id, always },
-            None => Fill::Sequence(id),
-        };
-        made.push((
-            format!("{table}_{}_seq", column.name),
-            sequence.column,
-            sequence.identity,
-            sequence.defined(id)?,
-        ));
+        let number = txn.new_sequence();
+        def.columns[usize::from(sequence.column)].fill = sequence.fill(number);
+        numbers.push(number);
     }
     if !txn.create_table(def, if_not_exists)? {
         return Ok(false);
     }
-    let id = txn.table(&table).expect("it was just created").id().raw();
-    for (wanted, column, identity, sequence) in made {
-        let owner = Some(SequenceOwner { table: id, column, identity: identity.is_some() });
-        let name = sequences::free_name(txn, &wanted);
-        txn.put_object(&name, Object::Sequence(SequenceDef { owner, ..sequence }));
+    for (sequence, number) in sequences.iter().zip(numbers) {
+        sequence.make(txn, &table, number)?;
     }
     Ok(true)
 }
 
 /// Changes definitions, in the open transaction or in one of its own.
-async fn change(
+pub(crate) async fn change(
     session: &Session,
     f: impl FnOnce(&mut WriteTxn) -> Result<bool, SqlError> + Send + 'static,
 ) -> Result<(), SqlError> {
@@ -584,145 +569,6 @@ pub(crate) async fn create_index(
     let db = session.database().clone();
     blocking(move || Ok(db.create_index(def, if_not_exists)?)).await?;
     Ok(StatementResult::done("CREATE INDEX"))
-}
-
-/// `DROP TABLE [IF EXISTS] t`, `DROP INDEX [IF EXISTS] i`.
-pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<StatementResult, SqlError> {
-    let Sql::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } = statement else {
-        unreachable!("the caller matched DROP");
-    };
-    let cascade = *cascade;
-    if *purge || *temporary || table.is_some() {
-        return Err(SqlError::Unsupported("DROP with options".into()));
-    }
-    let names = names.iter().map(table_name).collect::<Result<Vec<_>, _>>()?;
-    let if_exists = *if_exists;
-    match object_type {
-        ObjectType::Table => {
-            change(session, move |txn| drop_tables(txn, &names, if_exists, cascade)).await?;
-            Ok(StatementResult::done("DROP TABLE"))
-        }
-        ObjectType::Index => {
-            change(session, move |txn| {
-                for name in &names {
-                    txn.drop_index(name, if_exists)?;
-                }
-                Ok(true)
-            })
-            .await?;
-            Ok(StatementResult::done("DROP INDEX"))
-        }
-        ObjectType::Sequence => {
-            change(session, move |txn| {
-                for name in &names {
-                    drop_sequence(txn, name, if_exists, cascade)?;
-                }
-                Ok(true)
-            })
-            .await?;
-            Ok(StatementResult::done("DROP SEQUENCE"))
-        }
-        other => Err(SqlError::Unsupported(format!("DROP {other}"))),
-    }
-}
-
-/// Drops tables, and the sequences that belong to them. Tables that reference each other go together.
-fn drop_tables(
-    txn: &mut WriteTxn,
-    names: &[String],
-    if_exists: bool,
-    cascade: bool,
-) -> Result<bool, SqlError> {
-    let mut left = Vec::with_capacity(names.len());
-    for name in names {
-        match txn.table(name) {
-            Some(table) if !left.contains(&(name, table.id().raw())) => left.push((name, table.id().raw())),
-            Some(_) => {}
-            None if txn.object(ObjectKind::Sequence, name).is_some() => {
-                let message = format!("\"{name}\" is not a table");
-                return Err(SqlError::failed(sqlstate::WRONG_OBJECT_TYPE, message));
-            }
-            None if if_exists => {}
-            None => return Err(EngineError::NoSuchTable(name.clone()).into()),
-        }
-    }
-    if cascade {
-        for name in names {
-            drop_references(txn, name)?;
-        }
-    }
-    // One that another references goes after it.
-    while !left.is_empty() {
-        let before = left.len();
-        let mut first = None;
-        let mut kept = Vec::with_capacity(left.len());
-        for (name, id) in left {
-            match txn.drop_table(name, false) {
-                Ok(_) => sequences::drop_owned(txn, id, None),
-                Err(e @ EngineError::Referenced { .. }) => {
-                    first.get_or_insert(e);
-                    kept.push((name, id));
-                }
-                Err(e) => return Err(e.into()),
-            }
-        }
-        left = kept;
-        if let Some(e) = first.filter(|_| left.len() == before) {
-            return Err(e.into());
-        }
-    }
-    Ok(true)
-}
-
-/// Drops the foreign keys of other tables to a table.
-fn drop_references(txn: &mut WriteTxn, parent: &str) -> Result<(), SqlError> {
-    let mut doomed = Vec::new();
-    for t in txn.tables().filter(|t| t.name() != parent) {
-        let to_parent =
-            |c: &&Constraint| matches!(&c.rule, Rule::ForeignKey { parent: of, .. } if of == parent);
-        let names = t.def().constraints.iter().filter(to_parent).map(|c| c.name.clone());
-        doomed.extend(names.map(|c| (t.name().to_owned(), c)));
-    }
-    for (table, name) in doomed {
-        txn.drop_constraint(&table, &name)?;
-    }
-    Ok(())
-}
-
-fn drop_sequence(txn: &mut WriteTxn, name: &str, if_exists: bool, cascade: bool) -> Result<(), SqlError> {
-    let Some(Object::Sequence(def)) = txn.object(ObjectKind::Sequence, name).cloned() else {
-        return match (txn.table(name).is_some(), if_exists) {
-            (true, _) => {
-                let message = format!("\"{name}\" is not a sequence");
-                Err(SqlError::failed(sqlstate::WRONG_OBJECT_TYPE, message))
-            }
-            (false, true) => Ok(()),
-            (false, false) => {
-                let message = format!("sequence \"{name}\" does not exist");
-                Err(SqlError::failed(sqlstate::UNDEFINED_TABLE, message))
-            }
-        };
-    };
-    let takes = |c: &ColumnDef| c.fill.sequence() == Some(def.id);
-    let users: Vec<TableDef> =
-        txn.tables().filter(|t| t.def().columns.iter().any(takes)).map(|t| t.def().clone()).collect();
-    let is_identity = def.owner.as_ref().is_some_and(|o| o.identity);
-    if cascade && !is_identity {
-        for mut user in users {
-            user.columns.iter_mut().filter(|c| takes(c)).for_each(|c| c.fill = Fill::Null);
-            let table = user.name.clone();
-            txn.alter_table(&table, user)?;
-        }
-    } else if let Some(user) = users.first() {
-        let table = &user.name;
-        let column = user.columns.iter().find(|c| takes(c)).map_or("", |c| c.name.as_str());
-        let message = format!(
-            "cannot drop sequence \"{name}\": the default of column \"{column}\" of table \"{table}\" depends on it"
-        );
-        return Err(SqlError::failed(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message));
-    }
-    txn.drop_object(ObjectKind::Sequence, name);
-    Ok(())
 }
 
 /// The name of a column of an index or a key. An order or an expression is refused.

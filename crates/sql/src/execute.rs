@@ -23,7 +23,9 @@ use crate::session::plan;
 use crate::statement::{OutputNames, ShortShape as Shape, Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
-use crate::{Prepared, Session, SqlError, alter, copy, ddl, dml, explain, sequences, short, show, upkeep};
+use crate::{
+    Prepared, Session, SqlError, alter, copy, ddl, dml, drop, explain, sequences, short, show, upkeep,
+};
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
 const SHALLOW_DEPTH_MAX: usize = 32;
@@ -281,7 +283,7 @@ pub(crate) async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementRes
         Sql::CreateTable(create) => ddl::create_table(session, create).await,
         Sql::AlterTable(alter) => alter::alter_table(session, alter).await,
         Sql::CreateIndex(create) => ddl::create_index(session, create).await,
-        Sql::Drop { .. } => ddl::drop(session, sql).await,
+        Sql::Drop { .. } => drop::drop(session, sql).await,
         Sql::Execute {
             name: Some(name),
             parameters,

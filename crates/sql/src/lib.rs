@@ -18,6 +18,7 @@ mod cursor;
 mod cursors;
 mod ddl;
 mod dml;
+mod drop;
 pub mod error;
 mod execute;
 mod explain;

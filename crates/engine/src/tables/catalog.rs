@@ -18,7 +18,7 @@ use std::sync::Arc;
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, TableId};
 use lode_command::{ExtentInfo, PageWrite, ReadRequest};
 
-use super::definition::{Constraint, IndexKind, KeyIndex, OnDelete, OnUpdate, Rule};
+use super::definition::{Constraint, IndexKind, KeyIndex, ReferenceAction, Rule, TableDef};
 use super::objects::{self, Objects};
 use super::snapshot::{Tables, TablesState};
 use super::table::{Table, TableDescriptor};
@@ -124,6 +124,16 @@ impl TableCatalog {
     /// The table of this name.
     pub(super) fn table(&self, name: &str) -> Result<&Arc<Table>, EngineError> {
         self.tables.get(name).ok_or_else(|| EngineError::NoSuchTable(name.into()))
+    }
+
+    /// Checks the foreign keys of a definition against the tables that they reference, of which it may be one.
+    pub(super) fn check_parents(&self, def: &TableDef) -> Result<(), EngineError> {
+        for c in &def.constraints {
+            let Rule::ForeignKey { columns, parent, parent_columns, .. } = &c.rule else { continue };
+            let parent = if *parent == def.name { def } else { self.table(parent.as_str())?.def() };
+            def.check_parent(c, columns, parent, parent_columns)?;
+        }
+        Ok(())
     }
 
     /// The table of this number.
@@ -243,7 +253,8 @@ fn version_of(t: &Table) -> u8 {
     let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete.acts());
     let has_later_action = |c: &Constraint| match c.rule {
         Rule::ForeignKey { on_delete, on_update, .. } => {
-            matches!(on_delete, OnDelete::Restrict | OnDelete::SetDefault) || on_update != OnUpdate::NoAction
+            matches!(on_delete, ReferenceAction::Restrict | ReferenceAction::SetDefault)
+                || on_update != ReferenceAction::NoAction
         }
         _ => false,
     };

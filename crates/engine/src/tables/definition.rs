@@ -168,87 +168,48 @@ pub enum Rule {
         /// Its columns: its primary key, or those of one of its UNIQUE constraints.
         parent_columns: Vec<u16>,
         /// What happens to rows that reference a row of the other table which is deleted.
-        #[serde(default, skip_serializing_if = "OnDelete::is_no_action")]
-        on_delete: OnDelete,
+        #[serde(default, skip_serializing_if = "ReferenceAction::is_no_action")]
+        on_delete: ReferenceAction,
         /// What happens to them when these columns of the row change.
-        #[serde(default, skip_serializing_if = "OnUpdate::is_no_action")]
-        on_update: OnUpdate,
+        #[serde(default, skip_serializing_if = "ReferenceAction::is_no_action")]
+        on_update: ReferenceAction,
     },
 }
 
-/// What becomes of rows that reference a row which is deleted. The caller that deletes rows must do this. The commit checks that no
-/// remaining row references a deleted row.
+/// What becomes of rows that reference a row which is deleted, or whose referenced columns change. The caller that deletes or changes
+/// rows must do this. The commit checks that no remaining row references what is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OnDelete {
-    /// At the end of the statement, none may still reference the deleted row; at the commit, if the foreign key is deferred.
+pub enum ReferenceAction {
+    /// At the end of the statement, none may still reference what is gone; at the commit, if the foreign key is deferred.
     #[default]
     NoAction,
     /// The same. The word is kept, and shown.
     Restrict,
-    /// They are deleted too.
+    /// They are deleted too, or their columns that reference it get the new values.
     Cascade,
-    /// The columns that reference it become NULL.
+    /// Their columns that reference it become NULL.
     SetNull,
-    /// The columns that reference it get their defaults.
+    /// Their columns that reference it get their defaults.
     SetDefault,
 }
 
-impl OnDelete {
+impl ReferenceAction {
     /// Whether the rows are deleted or changed.
     pub fn acts(self) -> bool {
         !matches!(self, Self::NoAction | Self::Restrict)
     }
 
-    /// How SQL declares it, behind a foreign key and a blank; empty for the default.
-    pub const fn declared(self) -> &'static str {
-        match self {
-            Self::NoAction => "",
-            Self::Restrict => " ON DELETE RESTRICT",
-            Self::Cascade => " ON DELETE CASCADE",
-            Self::SetNull => " ON DELETE SET NULL",
-            Self::SetDefault => " ON DELETE SET DEFAULT",
-        }
-    }
-
-    fn is_no_action(&self) -> bool {
-        *self == Self::NoAction
-    }
-}
-
-/// What becomes of rows that reference a row whose referenced columns change. The caller that changes them must do this. The commit
-/// checks that no remaining row references the values that are gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnUpdate {
-    /// At the end of the statement, none may still reference the old values; at the commit, if the foreign key is deferred.
-    #[default]
-    NoAction,
-    /// The same. The word is kept, and shown.
-    Restrict,
-    /// The columns that reference it get the new values.
-    Cascade,
-    /// The columns that reference it become NULL.
-    SetNull,
-    /// The columns that reference it get their defaults.
-    SetDefault,
-}
-
-impl OnUpdate {
-    /// Whether the rows are changed.
-    pub fn acts(self) -> bool {
-        !matches!(self, Self::NoAction | Self::Restrict)
-    }
-
-    /// How SQL declares it, behind a foreign key and a blank; empty for the default.
-    pub const fn declared(self) -> &'static str {
-        match self {
-            Self::NoAction => "",
-            Self::Restrict => " ON UPDATE RESTRICT",
-            Self::Cascade => " ON UPDATE CASCADE",
-            Self::SetNull => " ON UPDATE SET NULL",
-            Self::SetDefault => " ON UPDATE SET DEFAULT",
-        }
+    /// How SQL declares it for an event, `ON DELETE` or `ON UPDATE`, behind a foreign key and a blank; empty for the default.
+    pub fn declared(self, event: &str) -> String {
+        let action = match self {
+            Self::NoAction => return String::new(),
+            Self::Restrict => "RESTRICT",
+            Self::Cascade => "CASCADE",
+            Self::SetNull => "SET NULL",
+            Self::SetDefault => "SET DEFAULT",
+        };
+        format!(" {event} {action}")
     }
 
     fn is_no_action(&self) -> bool {

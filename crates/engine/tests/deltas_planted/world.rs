@@ -7,7 +7,7 @@ use lode_base::CommitNo;
 use lode_base::random::Random;
 use lode_engine::{
     Changes, Constraint, Database, DatabaseOptions, Deferral, EngineError, IndexDef, IndexKind, KeyIndex,
-    Layout, OnDelete, OnUpdate, Rule, Snapshot, TableDef,
+    Layout, ReferenceAction, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, Value};
 
@@ -85,8 +85,8 @@ fn defined(t: usize, kind: Kind) -> TableDef {
             columns: vec![1],
             parent: NAMES[PARENT].into(),
             parent_columns: vec![0],
-            on_delete: OnDelete::NoAction,
-            on_update: OnUpdate::NoAction,
+            on_delete: ReferenceAction::NoAction,
+            on_update: ReferenceAction::NoAction,
         },
     };
     let columns: Vec<(&str, DataType)> = ["k", "r", "d", "s"].into_iter().zip(TYPES).collect();

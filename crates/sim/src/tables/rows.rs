@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use lode_command::Answer;
 use lode_engine::{
-    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, OnDelete, OnUpdate,
-    RowAddress, Rule, Snapshot, Table, TableDef, TableOptions,
+    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, ReferenceAction, RowAddress,
+    Rule, Snapshot, Table, TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -215,8 +215,8 @@ pub(super) fn definition(table: usize) -> TableDef {
             columns: vec![1],
             parent: NAMES[PARENT].into(),
             parent_columns: vec![0],
-            on_delete: OnDelete::NoAction,
-            on_update: OnUpdate::NoAction,
+            on_delete: ReferenceAction::NoAction,
+            on_update: ReferenceAction::NoAction,
         }),
         _ => None,
     };

@@ -22,7 +22,7 @@ use datafusion::catalog::MemTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{JoinType, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
-use lode_engine::{OnDelete, RowAddress, Rule, Snapshot, Table};
+use lode_engine::{ReferenceAction, RowAddress, Rule, Snapshot, Table};
 
 use super::checks::Checks;
 use super::rewrite;
@@ -45,7 +45,7 @@ struct ForeignKeyAction {
     child: String,
     columns: Vec<u16>,
     parent_columns: Vec<u16>,
-    on_delete: OnDelete,
+    on_delete: ReferenceAction,
 }
 
 impl DeletedRows {
@@ -150,7 +150,7 @@ async fn act(
     let state = session.state_at(snapshot.clone(), Some(child.clone()));
     let checks = Checks::of(&state, child.def())?;
     let others = match of.on_delete {
-        OnDelete::SetNull => checks.others(&of.columns),
+        ReferenceAction::SetNull => checks.others(&of.columns),
         _ => referenced(&snapshot, &child),
     };
     let mut found = rewrite::all_of(&of.child)?;
@@ -166,7 +166,7 @@ async fn act(
     let rows: Vec<RowAddress> = raw.into_iter().map(RowAddress::from_raw).collect();
     let values: BTreeMap<u16, ArrayRef> =
         others.into_iter().zip(batch.columns()[1 + of.columns.len()..].iter().cloned()).collect();
-    if of.on_delete == OnDelete::Cascade {
+    if of.on_delete == ReferenceAction::Cascade {
         let gone = DeletedRows { table: of.child.clone(), values };
         let work = blocking(move || {
             work.txn.delete(child.name(), &rows)?;

@@ -21,7 +21,7 @@ use datafusion::catalog::MemTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{JoinType, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
-use lode_engine::{OnUpdate, RowAddress, Rule, Snapshot, Table};
+use lode_engine::{ReferenceAction, RowAddress, Rule, Snapshot, Table};
 
 use super::checks::Checks;
 use super::set::set;
@@ -46,7 +46,7 @@ struct UpdateAction {
     child: String,
     columns: Vec<u16>,
     parent_columns: Vec<u16>,
-    on_update: OnUpdate,
+    on_update: ReferenceAction,
 }
 
 /// The foreign keys to one of these columns of a table that have an action.
@@ -184,9 +184,9 @@ async fn act(
     for (i, &c) in of.columns.iter().enumerate() {
         let data_type = child.def().columns[usize::from(c)].ty.data_type;
         let values = match of.on_update {
-            OnUpdate::Cascade => load::cast_to(child.def(), c, batch.column(new_from + i))?,
-            OnUpdate::SetNull => new_null_array(&arrow_type(data_type), rows.len()),
-            other => return Err(SqlError::Unsupported(other.declared().trim_start().into())),
+            ReferenceAction::Cascade => load::cast_to(child.def(), c, batch.column(new_from + i))?,
+            ReferenceAction::SetNull => new_null_array(&arrow_type(data_type), rows.len()),
+            other => return Err(SqlError::Unsupported(other.declared("ON UPDATE").trim_start().into())),
         };
         new.insert(c, values);
     }

@@ -1,7 +1,7 @@
 //! CREATE SEQUENCE, ALTER SEQUENCE, and the sequences of SERIAL and IDENTITY columns.
 
 use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
-use lode_engine::{Object, ObjectKind, SequenceDef, SequenceOwner, WriteTxn};
+use lode_engine::{Fill, Object, ObjectKind, SequenceDef, SequenceOwner, WriteTxn};
 use lode_page::DataType as ColumnType;
 
 use super::options::defined;
@@ -25,11 +25,30 @@ pub(crate) struct NewSequence {
 }
 
 impl NewSequence {
-    /// The definition, with its number.
+    /// How the column is filled from the sequence of this number.
+    pub(crate) fn fill(&self, number: u32) -> Fill {
+        match self.identity {
+            Some(always) => Fill::Identity { sequence: number, always },
+            None => Fill::Sequence(number),
+        }
+    }
+
+    /// Makes the sequence, which belongs to the column of a table that is there.
     ///
     /// # Errors
     /// When the options do not go together.
-    pub(crate) fn defined(&self, id: u32) -> Result<SequenceDef, SqlError> {
+    pub(crate) fn make(&self, txn: &mut WriteTxn, table: &str, number: u32) -> Result<(), SqlError> {
+        let of = txn.table(table).ok_or_else(|| no_relation(table))?;
+        let owner =
+            SequenceOwner { table: of.id().raw(), column: self.column, identity: self.identity.is_some() };
+        let column = &of.def().columns[usize::from(self.column)].name;
+        let name = free_name(txn, &format!("{table}_{column}_seq"));
+        let def = SequenceDef { owner: Some(owner), ..self.defined(number)? };
+        txn.put_object(&name, Object::Sequence(def));
+        Ok(())
+    }
+
+    fn defined(&self, id: u32) -> Result<SequenceDef, SqlError> {
         let t = match self.data_type {
             ColumnType::SmallInt => DataType::SmallInt(None),
             ColumnType::Integer => DataType::Integer(None),
@@ -47,7 +66,7 @@ impl NewSequence {
 }
 
 /// Whether a relation of this name is there.
-fn is_taken(txn: &WriteTxn, name: &str) -> bool {
+pub(crate) fn is_taken(txn: &WriteTxn, name: &str) -> bool {
     let is_object = |kind| txn.object(kind, name).is_some();
     txn.table(name).is_some()
         || is_object(ObjectKind::Sequence)
@@ -56,7 +75,7 @@ fn is_taken(txn: &WriteTxn, name: &str) -> bool {
 }
 
 /// A name that no relation has: `wanted`, or `wanted` with a number.
-pub(crate) fn free_name(txn: &WriteTxn, wanted: &str) -> String {
+fn free_name(txn: &WriteTxn, wanted: &str) -> String {
     let numbered = (1..).map(|n| format!("{wanted}{n}"));
     let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
     names.find(|name| !is_taken(txn, name)).expect("there is no end of numbers")

@@ -150,16 +150,7 @@ impl WriteTxn {
         check: impl FnOnce(&mut Self) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         def.check()?;
-        for c in &def.constraints {
-            if let Rule::ForeignKey { columns, parent, parent_columns, .. } = &c.rule {
-                let own = (*parent == def.name).then_some(&def);
-                let parent = match own {
-                    Some(own) => own,
-                    None => self.catalog.table(parent)?.def(),
-                };
-                def.check_parent(c, columns, parent, parent_columns)?;
-            }
-        }
+        self.catalog.check_parents(&def)?;
         let (was, primary) = (self.catalog.clone(), def.primary_key != t.def().primary_key);
         let (numbers, new) = self.numbered_keys(t, &def);
         let next = t.redefined(def, numbers, new);

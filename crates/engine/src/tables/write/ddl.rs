@@ -11,7 +11,7 @@ use super::key_check::{check_key, duplicate};
 use crate::EngineError;
 use crate::storage::catalog::root_lpid;
 use crate::tables::catalog::TableCatalog;
-use crate::tables::definition::{IndexDef, IndexKind, Rule, TableDef};
+use crate::tables::definition::{IndexDef, IndexKind, TableDef};
 use crate::tables::delta::Unmerged;
 use crate::tables::index::numbered_tree;
 use crate::tables::table::Table;
@@ -25,16 +25,7 @@ impl WriteTxn {
             return if if_not_exists { Ok(false) } else { Err(EngineError::TableExists(def.name)) };
         }
         def.check()?;
-        for c in &def.constraints {
-            if let Rule::ForeignKey { columns, parent, parent_columns, .. } = &c.rule {
-                let own = (*parent == def.name).then_some(&def);
-                let parent = match own {
-                    Some(own) => own,
-                    None => self.catalog.table(parent)?.def(),
-                };
-                def.check_parent(c, columns, parent, parent_columns)?;
-            }
-        }
+        self.catalog.check_parents(&def)?;
         let id = self.snapshot.storage().extents().new_owner();
         // The commit decides where its descriptor lies.
         let table = Table::new(id, def.completed(), Vec::new(), Vec::new(), root_lpid());

@@ -23,13 +23,16 @@ use super::WriteTxn;
 use super::foreign::{Foreign, LOOKUP_KEYS_MAX, Wanted, looking_for_all};
 use super::key_check::{PAGE_LOOKUPS_MAX, visit_rows, visit_table};
 use super::statement::{LOOKUPS_MAX, is_exact};
-use super::touched::{Noted, Referenced, Touched, foreign_columns, is_immediate};
+use super::touched::{Referenced, Touched, foreign_columns, is_immediate};
 use crate::EngineError;
 use crate::tables::definition::{Constraint, Rule};
 use crate::tables::key::numbered;
 use crate::tables::planted::{self, Planted};
 use crate::tables::table::{RowAddress, Table};
 use crate::trees::Snapshot;
+
+/// Refuses wanted keys by looking at the other table of a foreign key.
+type Find = fn(&mut WriteTxn, &Snapshot, &Foreign<'_>, &mut Wanted) -> Result<(), EngineError>;
 
 impl WriteTxn {
     /// The columns of a table that foreign keys reference which are not deferred.
@@ -102,10 +105,10 @@ impl WriteTxn {
                 let Some(f) = Foreign::of(child, c, |name| now.table(name))? else { continue };
                 let of = |t: &Table| all.iter().find(|(id, _)| *id == t.id()).map(|(_, touched)| touched);
                 if let Some(noted) = of(child).map(|t| &t.children).filter(|n| !n.is_empty()) {
-                    self.check_noted_children(&now, &f, noted)?;
+                    self.check_noted(&now, &f, noted.of(f.columns), Self::find_parents)?;
                 }
                 if let Some(noted) = of(&f.parent).map(|t| &t.gone).filter(|n| !n.is_empty()) {
-                    self.check_noted_parents(&now, &f, noted)?;
+                    self.check_noted(&now, &f, noted.of(f.parent_columns), Self::find_children)?;
                 }
             }
         }
@@ -122,25 +125,23 @@ impl WriteTxn {
         self.find_parents(now, f, &mut wanted)
     }
 
-    fn check_noted_children(
+    /// Checks the noted values of columns of a foreign key, some keys at a time; all rows, if too many were changed to note them.
+    fn check_noted(
         &mut self,
         now: &Snapshot,
         f: &Foreign<'_>,
-        noted: &Noted,
+        parts: Option<impl Iterator<Item = Vec<Column>>>,
+        find: Find,
     ) -> Result<(), EngineError> {
-        let Some(parts) = noted.of(f.columns) else { return self.check_whole(now, f) };
+        let Some(parts) = parts else { return self.check_whole(now, f) };
         let mut wanted = Wanted::default();
         for part in parts {
             visit_rows(&part, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
-                if wanted.keys.len() < LOOKUP_KEYS_MAX {
-                    Ok(())
-                } else {
-                    self.find_parents(now, f, &mut wanted)
-                }
+                if wanted.keys.len() < LOOKUP_KEYS_MAX { Ok(()) } else { find(self, now, f, &mut wanted) }
             })?;
         }
-        self.find_parents(now, f, &mut wanted)
+        find(self, now, f, &mut wanted)
     }
 
     /// Refuses keys that the parent does not have.
@@ -171,27 +172,6 @@ impl WriteTxn {
             }
         }
         wanted.none_left(f)
-    }
-
-    fn check_noted_parents(
-        &mut self,
-        now: &Snapshot,
-        f: &Foreign<'_>,
-        noted: &Noted,
-    ) -> Result<(), EngineError> {
-        let Some(parts) = noted.of(f.parent_columns) else { return self.check_whole(now, f) };
-        let mut wanted = Wanted::default();
-        for part in parts {
-            visit_rows(&part, &mut |columns, row, key| {
-                wanted.add(columns, row, key);
-                if wanted.keys.len() < LOOKUP_KEYS_MAX {
-                    Ok(())
-                } else {
-                    self.find_children(now, f, &mut wanted)
-                }
-            })?;
-        }
-        self.find_children(now, f, &mut wanted)
     }
 
     /// Refuses keys that the parent does not have any more, and a child has.
