@@ -33,9 +33,9 @@ pub use tables::{
     AllObjects, COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Few, Fill,
     INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, Layout,
     MergeStats, NullsAt, Object, ObjectKind, OrderBound, OrderColumn, OrderKey, OrderedPages, RangeEnd,
-    ReadAhead, ReferenceAction, RowAddress, RowOrder, RowRange, RowsInOrder, Rule, SavedChanges, Scan,
-    SequenceDef, SequenceNumbers, SequenceOwner, Table, TableDef, TableOptions, TableRewrite,
-    TableStatistics, ViewDef, WriteTxn,
+    ReadAhead, ReferenceAction, Relation, RowAddress, RowOrder, RowRange, RowsInOrder, Rule, SavedChanges,
+    Scan, SequenceDef, SequenceNumbers, SequenceOwner, Table, TableDef, TableOptions, TableRewrite,
+    TableStatistics, ViewDef, ViewRead, WriteTxn,
 };
 #[cfg(feature = "planted")]
 pub use tables::{PlantedForCuts, PlantedInTables, plant_for_cuts, plant_in_tables};

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lode_base::random::Random;
 use lode_command::Command;
 use lode_engine::{
-    Database, DatabaseOptions, Durability, EngineError, Layout, Object, ObjectKind, SequenceDef, ViewDef,
+    Database, DatabaseOptions, Durability, EngineError, Layout, Object, ObjectKind, Relation, SequenceDef,
+    ViewDef, ViewRead,
 };
 use lode_firmware::{DriveOptions, Unrecovered};
 use simulated::{new_drive, opened};
@@ -36,7 +37,7 @@ fn definition(id: u32) -> SequenceDef {
 
 fn create(db: &Database, name: &str) -> SequenceDef {
     let mut txn = db.begin_write().unwrap();
-    let def = definition(txn.new_sequence());
+    let def = definition(txn.new_object());
     txn.put_object(name, Object::Sequence(def.clone()));
     txn.commit().unwrap();
     def
@@ -153,7 +154,7 @@ fn commits_make_reservations_durable() {
 fn a_sequence_ends_and_its_error_says_where() {
     let db = open(&drive::TestDrive::new());
     let mut txn = db.begin_write().unwrap();
-    let def = SequenceDef { max: 3, ..definition(txn.new_sequence()) };
+    let def = SequenceDef { max: 3, ..definition(txn.new_object()) };
     txn.put_object("s", Object::Sequence(def.clone()));
     // Before the commit, the transaction that makes it takes numbers that a rollback forgets.
     assert_eq!(next(&db, &def), 1);
@@ -175,7 +176,7 @@ fn a_sequence_that_a_crash_undid_leaves_nothing_to_the_next_of_its_number() {
     next(&db, &first);
     let mut txn = db.begin_write().unwrap();
     txn.set_durability(Durability::None);
-    let lost = definition(txn.new_sequence());
+    let lost = definition(txn.new_object());
     txn.put_object("lost", Object::Sequence(lost.clone()));
     assert_eq!((1..=20).map(|_| next(&db, &lost)).collect::<Vec<_>>().last(), Some(&20));
     txn.commit().unwrap();
@@ -221,7 +222,13 @@ fn objects_are_there_again_after_a_reopening_and_conflict_by_name() {
     let db = open(&drive);
     let view = |query: &str| {
         let columns = vec![("a".into(), "integer".into())];
-        Object::View(ViewDef { query: query.into(), columns, reads: [("t".into(), vec!["a".into()])].into() })
+        let read = ViewRead {
+            name: "t".into(),
+            relation: Relation::Table(7),
+            columns: vec![(0, "a".into())],
+            needs: vec![0],
+        };
+        Object::View(ViewDef { id: 8, query: query.into(), columns, reads: vec![read] })
     };
     let put = |db: &Database, name: &str, object: Object| {
         let mut txn = db.begin_write().unwrap();

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     ColumnDef as SqlColumn, DropBehavior, Expr, GeneratedAs, Ident, ObjectName, RenameTableNameKind,
     TableConstraint, visit_expressions_mut,
 };
-use lode_engine::{Constraint, Deferral, Fill, Rule, Snapshot, Table, TableDef, WriteTxn};
+use lode_engine::{Constraint, Deferral, Fill, Relation, Rule, Snapshot, Table, TableDef, WriteTxn};
 use lode_page::{Constant, Value};
 
 use crate::constraints::{self, Declared};
@@ -23,13 +23,14 @@ use crate::ddl;
 use crate::dml::{self, Checks, find_table};
 use crate::drop::drop_references;
 use crate::error::state;
-use crate::names::check_name;
+use crate::names::{beside, check_name, qualified, split};
 use crate::sequences::{self, NewSequence, identity_options};
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, parse_expression, table_name};
 use crate::threads::blocking;
 use crate::transaction::StatementTxn;
 use crate::types::declared_type;
+use crate::view_readers::{check_unread, drop_readers};
 use crate::{Session, SqlError};
 
 /// Runs ALTER TABLE.
@@ -83,8 +84,8 @@ impl Alteration<'_> {
             AlterTableOperation::RenameTable {
                 table_name: RenameTableNameKind::To(to) | RenameTableNameKind::As(to),
             } => {
-                let to = table_name(to)?;
-                check_name("table", &to)?;
+                let to = beside(self.table.name(), &table_name(to)?);
+                check_name("table", split(&to).1)?;
                 let def = TableDef { name: to.clone(), ..self.table.def().clone() };
                 let work = self.change(work, move |txn, name| {
                     ddl::check_free(txn, &def.name)?;
@@ -180,7 +181,7 @@ impl Alteration<'_> {
             .change(work, move |txn, table| {
                 let mut numbers = Vec::with_capacity(sequences.len());
                 for sequence in &sequences {
-                    let number = txn.new_sequence();
+                    let number = txn.new_object();
                     def.columns[usize::from(sequence.column)].fill = sequence.fill(number);
                     numbers.push(number);
                 }
@@ -278,7 +279,7 @@ impl Alteration<'_> {
         let table = find_table(&snapshot, self.table.name())?;
         let state = self.session.state_at(snapshot, None);
         Checks::of(&state, table.def())?;
-        let of = Ident::with_quote('"', self.table.name());
+        let of = qualified(self.table.name());
         let query = format!("SELECT 1 FROM {of} WHERE NOT ({check}) LIMIT 1");
         if self.finds_row(&state, &query).await? {
             return Err(SqlError::Check { table: self.table.name().into(), constraint: name });
@@ -313,7 +314,7 @@ impl Alteration<'_> {
         behavior: Option<DropBehavior>,
     ) -> Result<StatementTxn, SqlError> {
         let def = self.table.def();
-        let is_primary = !def.primary_key.is_empty() && constraint == format!("{}_pkey", def.name);
+        let is_primary = !def.primary_key.is_empty() && constraint == format!("{}_pkey", split(&def.name).1);
         let of_it = def.constraints.iter().find(|c| c.name == constraint);
         let key = match of_it.map(|c| &c.rule) {
             Some(Rule::Unique { columns }) => Some(columns.clone()),
@@ -369,8 +370,19 @@ impl Alteration<'_> {
             }
             let doomed: Vec<u16> = std::iter::once(column).chain(generated).collect();
             let of_checks: Vec<String> = checks.looking_at(&doomed);
+            let relation = Relation::Table(table.id().raw());
+            let what = format!("drop column \"{name}\" of table \"{}\"", table.name());
             work = self
-                .change(work, move |txn, table| drop_columns(txn, table, &doomed, &of_checks, cascade))
+                .change(work, move |txn, table| {
+                    for &column in &doomed {
+                        let state = state::DEPENDENT_OBJECTS_STILL_EXIST;
+                        match cascade {
+                            true => drop_readers(txn, relation, Some(column)),
+                            false => check_unread(txn, relation, Some(column), state, &what)?,
+                        }
+                    }
+                    drop_columns(txn, table, &doomed, &of_checks, cascade)
+                })
                 .await?;
         }
         Ok(work)
@@ -457,7 +469,7 @@ impl Alteration<'_> {
                 }
                 if let Some(n) = max_chars.filter(|n| c.max_chars.is_none_or(|old| *n < old)) {
                     let state = self.session.state_at(self.snapshot.clone(), None);
-                    let of = Ident::with_quote('"', self.table.name());
+                    let of = qualified(self.table.name());
                     let c = Ident::with_quote('"', name);
                     let query = format!("SELECT 1 FROM {of} WHERE char_length({c}) > {n} LIMIT 1");
                     if self.finds_row(&state, &query).await? {
@@ -492,7 +504,7 @@ impl Alteration<'_> {
                     NewSequence { column, data_type: c.ty.data_type, options, identity: Some(always) };
                 return self
                     .change(work, move |txn, table| {
-                        let number = txn.new_sequence();
+                        let number = txn.new_object();
                         def.columns[at].fill = sequence.fill(number);
                         sequence.make(txn, table, number)?;
                         Ok(txn.alter_table(table, def)?)

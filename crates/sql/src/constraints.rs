@@ -17,7 +17,7 @@ use crate::SqlError;
 use crate::ddl::plain_column;
 use crate::dml::find_table;
 use crate::error::state;
-use crate::names::quoted;
+use crate::names::{is_temporary, qualified, quoted, split};
 use crate::statement::{fold, table_name};
 
 /// A constraint as it was declared.
@@ -144,12 +144,13 @@ pub(crate) fn resolve(
     let mut taken: Vec<String> = declared.iter().filter_map(|d| d.name.clone()).collect();
     taken.extend(def.constraints.iter().map(|c| c.name.clone()));
     let mut constraints = Vec::with_capacity(declared.len());
+    let table = split(&def.name).1;
     for Declared { name, what, deferral } in declared {
         let wanted = match &what {
-            DeclaredRule::Unique(columns) => format!("{}_{}_key", def.name, columns.join("_")),
-            DeclaredRule::Check { column: Some(column), .. } => format!("{}_{column}_check", def.name),
-            DeclaredRule::Check { column: None, .. } => format!("{}_check", def.name),
-            DeclaredRule::Foreign { columns, .. } => format!("{}_{}_fkey", def.name, columns.join("_")),
+            DeclaredRule::Unique(columns) => format!("{table}_{}_key", columns.join("_")),
+            DeclaredRule::Check { column: Some(column), .. } => format!("{table}_{column}_check"),
+            DeclaredRule::Check { column: None, .. } => format!("{table}_check"),
+            DeclaredRule::Foreign { columns, .. } => format!("{table}_{}_fkey", columns.join("_")),
         };
         let name = name.unwrap_or_else(|| {
             let numbered = (1..).map(|n| format!("{wanted}{n}"));
@@ -210,6 +211,21 @@ fn numbers(def: &TableDef, names: &[String]) -> Result<Vec<u16>, SqlError> {
     Ok(numbers)
 }
 
+/// Refuses foreign keys between temporary and other tables.
+pub(crate) fn check_temporary(def: &TableDef) -> Result<(), SqlError> {
+    let own = is_temporary(&def.name);
+    let other = |c: &Constraint| match &c.rule {
+        Rule::ForeignKey { parent, .. } => is_temporary(parent) != own,
+        _ => false,
+    };
+    if !def.constraints.iter().any(other) {
+        return Ok(());
+    }
+    let kind = if own { "temporary" } else { "permanent" };
+    let message = format!("constraints on {kind} tables may reference only {kind} tables");
+    Err(SqlError::failed(state::INVALID_TABLE_DEFINITION, message))
+}
+
 /// The constraint as CREATE TABLE writes it; `parent_column` names the columns of other tables.
 pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> String {
     let list = |def: &TableDef, columns: &[u16]| -> String {
@@ -223,7 +239,11 @@ pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> Strin
             let of = if *parent == def.name { None } else { snapshot.table(parent) };
             let names = list(of.as_ref().map_or(def, |t| t.def()), parent_columns);
             let actions = format!("{}{}", on_update.declared("ON UPDATE"), on_delete.declared("ON DELETE"));
-            format!("FOREIGN KEY ({}) REFERENCES {} ({names}){actions}", list(def, columns), quoted(parent))
+            format!(
+                "FOREIGN KEY ({}) REFERENCES {} ({names}){actions}",
+                list(def, columns),
+                qualified(parent)
+            )
         }
     };
     format!("CONSTRAINT {} {rule}{}", quoted(&c.name), c.deferral.declared())

@@ -6,8 +6,8 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef as SqlColumn, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType as SqlType,
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GeneratedAs, GeneratedExpressionMode, Ident,
-    IndexColumn, IndexType, ObjectName, Query, SqlOption, Statement as Sql, TableConstraint, Value,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GeneratedAs, GeneratedExpressionMode, IndexColumn,
+    IndexType, Query, SqlOption, Statement as Sql, TableConstraint, Value,
 };
 use lode_engine::{
     Changes, ColumnDef, Deferral, Encodings, EngineError, Fill, IndexDef, IndexKind, KeyIndex, Layout,
@@ -18,9 +18,11 @@ use lode_page::{ColumnType, EncodingChoice};
 use crate::constraints::{self, Declared};
 use crate::dml::{Checks, check_default, column_numbers, find_table, load};
 use crate::error::state as sqlstate;
-use crate::names::{check_name, quoted};
+use crate::names::{beside, check_name, is_temporary, qualified, quoted, split};
+use crate::namespaces::{self, Relations};
 use crate::numbers::SequenceSession;
-use crate::sequences::{self, NewSequence, identity_options};
+use crate::schemas::{Temporaries, temporary_schema};
+use crate::sequences::{NewSequence, identity_options};
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, parse_expression, table_name};
 use crate::threads::blocking;
@@ -38,6 +40,8 @@ pub(crate) async fn create_table(
         .columns(create.columns.clone())
         .constraints(create.constraints.clone())
         .if_not_exists(create.if_not_exists)
+        .temporary(create.temporary)
+        .on_commit(create.on_commit)
         .table_options(create.table_options.clone())
         .query(create.query.clone())
         .build();
@@ -46,13 +50,14 @@ pub(crate) async fn create_table(
             "CREATE TABLE with more than columns, constraints, WITH (...) and AS".into(),
         ));
     }
-    let name = table_name(&create.name)?;
-    check_name("table", &name)?;
+    let name = created_name(session, create).await?;
     if let Some(query) = &create.query {
         if !create.columns.is_empty() || !create.constraints.is_empty() {
             return Err(SqlError::Unsupported("CREATE TABLE AS with column definitions".into()));
         }
-        return create_table_as(session, create, name, query).await;
+        let done = create_table_as(session, create, name.clone(), query).await?;
+        note_temporary(session, create, &name);
+        return Ok(done);
     }
     let Body { columns, key, key_deferral, declared, sequences } = columns_and_key(create)?;
     let mut def = table_def(name, columns, key, &create.table_options, session.default_changes())?;
@@ -60,6 +65,7 @@ pub(crate) async fn create_table(
     if !declared.is_empty() {
         def.constraints = constraints::resolve(&def, declared, &session.snapshot().await?)?;
     }
+    constraints::check_temporary(&def)?;
     if let Some(key) = def.key_outside_page_index() {
         let names: Vec<&str> = key.iter().map(|&c| def.columns[usize::from(c)].name.as_str()).collect();
         let message = format!(
@@ -81,9 +87,33 @@ pub(crate) async fn create_table(
             check_default(&state, &def, c, text).await?;
         }
     }
-    let if_not_exists = create.if_not_exists;
-    change(session, move |txn| create_with_sequences(txn, def, sequences, if_not_exists)).await?;
+    let (if_not_exists, name) = (create.if_not_exists, def.name.clone());
+    session.define(move |txn| create_with_sequences(txn, def, sequences, if_not_exists)).await?;
+    note_temporary(session, create, &name);
     Ok(StatementResult::done("CREATE TABLE"))
+}
+
+/// The engine's name of a new table. A temporary one gets the session its schema.
+async fn created_name(session: &Session, create: &CreateTable) -> Result<String, SqlError> {
+    let named_temporary = create.name.0.len() == 2
+        && create.name.0[0].as_ident().is_some_and(|schema| fold(schema) == namespaces::TEMPORARY);
+    let is_temporary = create.temporary || named_temporary;
+    if is_temporary {
+        temporary_schema(session)?;
+    } else if create.on_commit.is_some() {
+        let message = "ON COMMIT can only be used on temporary tables";
+        return Err(SqlError::failed(sqlstate::INVALID_TABLE_DEFINITION, message));
+    }
+    let name = session.namespaces().created(&create.name, is_temporary, &session.snapshot().await?)?;
+    check_name("table", split(&name).1)?;
+    Ok(name)
+}
+
+/// Notes what becomes of a temporary table at the end of a transaction.
+fn note_temporary(session: &Session, create: &CreateTable, name: &str) {
+    if is_temporary(name) {
+        session.kept().of::<Temporaries>().on_commit(name, create.on_commit.as_ref());
+    }
 }
 
 /// A DEFAULT that is nothing but `nextval` of a sequence names the sequence by its number.
@@ -92,7 +122,9 @@ pub(crate) fn name_sequences(session: &Session, def: &mut TableDef) -> Result<()
         if let Fill::Default(text) = &column.fill
             && let Some(name) = sequence_of_default(text)?
         {
-            column.fill = Fill::Sequence(session.kept().of::<SequenceSession>().named(&name)?.1.id);
+            column.fill = Fill::Sequence(
+                session.kept().of::<SequenceSession>().named(&name, session.namespaces())?.1.id,
+            );
         }
     }
     Ok(())
@@ -124,7 +156,7 @@ fn sequence_of_default(text: &str) -> Result<Option<String>, SqlError> {
 /// # Errors
 /// 42P07 for a table, as for a view, a sequence or an index.
 pub(crate) fn check_free(txn: &WriteTxn, name: &str) -> Result<(), SqlError> {
-    match sequences::is_taken(txn, name) {
+    match txn.has_relation(name) {
         true => Err(EngineError::TableExists(name.to_owned()).into()),
         false => Ok(()),
     }
@@ -144,7 +176,7 @@ fn create_with_sequences(
     }
     let mut numbers = Vec::with_capacity(sequences.len());
     for sequence in &sequences {
-        let number = txn.new_sequence();
+        let number = txn.new_object();
         def.columns[usize::from(sequence.column)].fill = sequence.fill(number);
         numbers.push(number);
     }
@@ -155,19 +187,6 @@ fn create_with_sequences(
         sequence.make(txn, &table, number)?;
     }
     Ok(true)
-}
-
-/// Changes definitions, in the open transaction or in one of its own.
-pub(crate) async fn change(
-    session: &Session,
-    f: impl FnOnce(&mut WriteTxn) -> Result<bool, SqlError> + Send + 'static,
-) -> Result<(), SqlError> {
-    let mut work = session.work().await?;
-    blocking(move || {
-        f(&mut work.txn)?;
-        work.finish()
-    })
-    .await
 }
 
 async fn create_table_as(
@@ -206,7 +225,7 @@ async fn create_table_as(
     let checks = Checks::of(&state, &table)?;
     let (work, rows) = load(work, table, checks, rows).await?;
     blocking(move || work.finish()).await?;
-    Ok(StatementResult::Count { verb: "CREATE TABLE AS", rows })
+    Ok(StatementResult::Count { verb: "SELECT", rows })
 }
 
 /// The part of CREATE TABLE between parentheses.
@@ -557,13 +576,15 @@ pub(crate) async fn create_index(
     };
     check_name("index", &name)?;
     let table = table_name(&create.table_name)?;
+    // An index is in the schema of its table.
+    let name = beside(&table, &name);
     let columns: Vec<String> = create.columns.iter().map(plain_column).collect::<Result<_, _>>()?;
     let if_not_exists = create.if_not_exists;
     let columns = column_numbers(&*find_table(&session.snapshot().await?, &table)?, &columns)?;
     let def = IndexDef { name, table, columns, kind };
     // Alone, a B+-tree is made with the right to write, so nothing that others commit meanwhile is in its way.
     if kind == IndexKind::Page || session.transaction_status() != TransactionStatus::Idle {
-        change(session, move |txn| Ok(txn.create_index(def, if_not_exists)?)).await?;
+        session.define(move |txn| Ok(txn.create_index(def, if_not_exists)?)).await?;
         return Ok(StatementResult::done("CREATE INDEX"));
     }
     let db = session.database().clone();
@@ -588,7 +609,8 @@ fn filling_text(fill: &Fill, snapshot: &Snapshot) -> String {
         Fill::Default(text) => format!(" DEFAULT {text}"),
         Fill::Generated(text) => format!(" GENERATED ALWAYS AS ({text}) STORED"),
         Fill::Sequence(id) => {
-            let name = sequence(*id).map_or_else(String::new, |(name, _)| quoted(name).replace('\'', "''"));
+            let name =
+                sequence(*id).map_or_else(String::new, |(name, _)| qualified(name).replace('\'', "''"));
             format!(" DEFAULT nextval('{name}')")
         }
         Fill::Identity { always, .. } => {
@@ -622,7 +644,7 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         Layout::Column => "column",
         Layout::Auto => "auto",
     };
-    let name = ObjectName::from(vec![Ident::with_quote('"', &def.name)]);
+    let name = qualified(&def.name);
     let page_index = list(&def.options.page_index).join(",").replace('\'', "''");
     let encodings = &def.options.encoding;
     let each = encodings.columns.iter().map(|(&c, e)| format!("{} {}", list(&[c])[0], e.name()));

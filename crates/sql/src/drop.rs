@@ -1,13 +1,17 @@
-//! DROP: tables, indexes and sequences, with what depends on them.
+//! DROP: tables, views, indexes and sequences, with what depends on them.
 
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as Sql};
-use lode_engine::{ColumnDef, Constraint, EngineError, Fill, Object, ObjectKind, Rule, TableDef, WriteTxn};
+use lode_engine::{
+    ColumnDef, Constraint, EngineError, Fill, Object, ObjectKind, Relation, Rule, TableDef, WriteTxn,
+};
 
 use crate::error::state;
-use crate::statement::{StatementResult, table_name};
-use crate::{Session, SqlError, ddl, sequences};
+use crate::names::{shown, split};
+use crate::statement::{StatementResult, parts};
+use crate::view_readers::{check_unread, drop_readers, drop_views};
+use crate::{Session, SqlError, comments, sequences};
 
-/// `DROP TABLE | INDEX | SEQUENCE [IF EXISTS] a, b, ... [CASCADE]`.
+/// `DROP TABLE | VIEW | INDEX | SEQUENCE [IF EXISTS] a, b, ... [CASCADE]`.
 pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<StatementResult, SqlError> {
     let Sql::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } = statement else {
         unreachable!("the caller matched DROP");
@@ -16,60 +20,91 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
     if *purge || *temporary || table.is_some() {
         return Err(SqlError::Unsupported("DROP with options".into()));
     }
-    let names = names.iter().map(table_name).collect::<Result<Vec<_>, _>>()?;
-    let if_exists = *if_exists;
-    match object_type {
-        ObjectType::Table => {
-            ddl::change(session, move |txn| drop_tables(txn, &names, if_exists, cascade)).await?;
-            Ok(StatementResult::done("DROP TABLE"))
-        }
+    let (verb, kind): (_, DropKind) = match object_type {
+        ObjectType::Table => ("DROP TABLE", drop_tables),
+        ObjectType::View => ("DROP VIEW", |txn, names, cascade| drop_views(txn, &names, cascade)),
         ObjectType::Index => {
-            ddl::change(session, move |txn| {
-                for name in &names {
-                    txn.drop_index(name, if_exists)?;
-                }
-                Ok(true)
-            })
-            .await?;
-            Ok(StatementResult::done("DROP INDEX"))
+            ("DROP INDEX", |txn, names, _| names.iter().try_for_each(|n| drop_index(txn, n)))
         }
-        ObjectType::Sequence => {
-            ddl::change(session, move |txn| {
-                for name in &names {
-                    drop_sequence(txn, name, if_exists, cascade)?;
+        ObjectType::Sequence => ("DROP SEQUENCE", |txn, names, cascade| {
+            names.iter().try_for_each(|n| drop_sequence(txn, n, cascade))
+        }),
+        other => return Err(SqlError::Unsupported(format!("DROP {other}"))),
+    };
+    let wanted = names.iter().map(parts).collect::<Result<Vec<_>, _>>()?;
+    let (if_exists, namespaces) = (*if_exists, session.namespaces().clone());
+    session
+        .define(move |txn| {
+            let mut found = Vec::with_capacity(wanted.len());
+            for parts in &wanted {
+                match namespaces.lookup(parts, txn)? {
+                    Some(name) if !found.contains(&name) => found.push(name),
+                    Some(_) => {}
+                    None if if_exists => {}
+                    None => return Err(missing(verb, &parts.join("."))),
                 }
-                Ok(true)
-            })
-            .await?;
-            Ok(StatementResult::done("DROP SEQUENCE"))
+            }
+            kind(txn, found, cascade)
+        })
+        .await?;
+    Ok(StatementResult::done(verb))
+}
+
+/// Drops what has these names, with what depends on it if CASCADE says so.
+type DropKind = fn(&mut WriteTxn, Vec<String>, bool) -> Result<(), SqlError>;
+
+fn missing(verb: &str, name: &str) -> SqlError {
+    match verb {
+        "DROP TABLE" => EngineError::NoSuchTable(name.into()).into(),
+        "DROP INDEX" => EngineError::NoSuchIndex(name.into()).into(),
+        _ => {
+            let kind = verb.trim_start_matches("DROP ").to_lowercase();
+            SqlError::failed(state::UNDEFINED_TABLE, format!("{kind} \"{name}\" does not exist"))
         }
-        other => Err(SqlError::Unsupported(format!("DROP {other}"))),
     }
 }
 
+fn drop_index(txn: &mut WriteTxn, name: &str) -> Result<(), SqlError> {
+    if !txn.has_index(name) {
+        let message = format!("\"{}\" is not an index", shown(name));
+        return Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message));
+    }
+    txn.drop_index(name, false)?;
+    comments::forget(txn, "index", name);
+    Ok(())
+}
+
+/// Drops all relations of a schema, with what depends on them.
+pub(crate) fn drop_contents(txn: &mut WriteTxn, schema: &str) -> Result<(), SqlError> {
+    let is_of = |name: &str| split(name).0 == schema;
+    let tables: Vec<String> = txn.tables().map(|t| t.name().to_owned()).filter(|n| is_of(n)).collect();
+    drop_tables(txn, tables, true)?;
+    let views: Vec<String> = txn.views().map(|(n, _)| n.to_owned()).filter(|n| is_of(n)).collect();
+    drop_views(txn, &views, true)?;
+    let sequences: Vec<String> = txn.sequences().map(|(n, _)| n.to_owned()).filter(|n| is_of(n)).collect();
+    sequences.iter().try_for_each(|name| drop_sequence(txn, name, true))
+}
+
 /// Drops tables, and the sequences that belong to them. Tables that reference each other go together.
-fn drop_tables(
-    txn: &mut WriteTxn,
-    names: &[String],
-    if_exists: bool,
-    cascade: bool,
-) -> Result<bool, SqlError> {
+fn drop_tables(txn: &mut WriteTxn, names: Vec<String>, cascade: bool) -> Result<(), SqlError> {
     let mut left = Vec::with_capacity(names.len());
-    for name in names {
+    for name in &names {
         match txn.table(name) {
-            Some(table) if !left.contains(&(name, table.id().raw())) => left.push((name, table.id().raw())),
-            Some(_) => {}
-            None if txn.object(ObjectKind::Sequence, name).is_some() => {
-                let message = format!("\"{name}\" is not a table");
+            Some(table) => left.push((name, table.id().raw())),
+            None => {
+                let message = format!("\"{}\" is not a table", shown(name));
                 return Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message));
             }
-            None if if_exists => {}
-            None => return Err(EngineError::NoSuchTable(name.clone()).into()),
         }
     }
-    if cascade {
-        for name in names {
+    for &(name, id) in &left {
+        let relation = Relation::Table(id);
+        if cascade {
             drop_references(txn, name, None)?;
+            drop_readers(txn, relation, None);
+        } else {
+            let what = format!("drop table \"{}\"", shown(name));
+            check_unread(txn, relation, None, state::DEPENDENT_OBJECTS_STILL_EXIST, &what)?;
         }
     }
     // One that another references goes after it.
@@ -78,8 +113,14 @@ fn drop_tables(
         let mut first = None;
         let mut kept = Vec::with_capacity(left.len());
         for (name, id) in left {
+            let indexes: Vec<String> =
+                txn.table(name).iter().flat_map(|t| t.indexes()).map(|i| i.name.clone()).collect();
             match txn.drop_table(name, false) {
-                Ok(_) => sequences::drop_owned(txn, id, None),
+                Ok(_) => {
+                    sequences::drop_owned(txn, id, None);
+                    comments::forget_all(txn, "table", id);
+                    indexes.iter().for_each(|index| comments::forget(txn, "index", index));
+                }
                 Err(e @ EngineError::Referenced { .. }) => {
                     first.get_or_insert(e);
                     kept.push((name, id));
@@ -92,7 +133,7 @@ fn drop_tables(
             return Err(e.into());
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Drops the foreign keys of other tables that reference a table, or those of all tables that reference this key of it.
@@ -114,19 +155,10 @@ pub(crate) fn drop_references(txn: &mut WriteTxn, parent: &str, key: Option<&[u1
     Ok(())
 }
 
-fn drop_sequence(txn: &mut WriteTxn, name: &str, if_exists: bool, cascade: bool) -> Result<(), SqlError> {
+fn drop_sequence(txn: &mut WriteTxn, name: &str, cascade: bool) -> Result<(), SqlError> {
     let Some(Object::Sequence(def)) = txn.object(ObjectKind::Sequence, name).cloned() else {
-        return match (txn.table(name).is_some(), if_exists) {
-            (true, _) => {
-                let message = format!("\"{name}\" is not a sequence");
-                Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message))
-            }
-            (false, true) => Ok(()),
-            (false, false) => {
-                let message = format!("sequence \"{name}\" does not exist");
-                Err(SqlError::failed(state::UNDEFINED_TABLE, message))
-            }
-        };
+        let message = format!("\"{}\" is not a sequence", shown(name));
+        return Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message));
     };
     let takes = |c: &ColumnDef| c.fill.sequence() == Some(def.id);
     let users: Vec<TableDef> =
@@ -147,5 +179,6 @@ fn drop_sequence(txn: &mut WriteTxn, name: &str, if_exists: bool, cascade: bool)
         return Err(SqlError::failed(state::DEPENDENT_OBJECTS_STILL_EXIST, message));
     }
     txn.drop_object(ObjectKind::Sequence, name);
+    comments::forget_all(txn, "sequence", def.id);
     Ok(())
 }

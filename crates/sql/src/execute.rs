@@ -14,17 +14,21 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Insert, Query, Set, SetExpr, Statement as Sql, With};
+use datafusion::sql::sqlparser::ast::{Insert, ObjectType, Query, Set, SetExpr, Statement as Sql, With};
 use futures::future::BoxFuture;
 use lode_engine::{EngineError, Snapshot, Table};
 use tracing::Instrument;
 
+use crate::namespaces::resolve;
+use crate::schemas::{Temporaries, temporary_schema};
 use crate::session::plan;
+use crate::session_functions::{set_config, tell};
 use crate::statement::{OutputNames, ShortShape as Shape, Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
 use crate::{
-    Prepared, Session, SqlError, alter, copy, ddl, dml, drop, explain, sequences, short, show, upkeep,
+    Prepared, Session, SqlError, alter, comments, copy, ddl, dml, drop, explain, schemas, sequences, short,
+    show, upkeep, views,
 };
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
@@ -113,13 +117,42 @@ impl Session {
         }
         if result.is_err() {
             transactions.fail();
+        } else if transactions.status() == TransactionStatus::Idle && !statement.is_control() {
+            self.end_of_transaction().await?;
         }
         result
+    }
+
+    /// What ON COMMIT of temporary tables says, as a part of the open transaction or in transactions of their own.
+    fn end_of_transaction(&self) -> BoxFuture<'_, Result<(), SqlError>> {
+        Box::pin(async move {
+            let temporaries: Temporaries = self.kept().of();
+            if temporaries.is_empty() {
+                return Ok(());
+            }
+            for sql in temporaries.at_commit(&self.snapshot().await?)? {
+                for statement in Statement::parse(&sql)? {
+                    self.run_generally(&statement).await?;
+                }
+            }
+            Ok(())
+        })
     }
 
     async fn run_once(&self, work: Work<'_>) -> Result<StatementResult, SqlError> {
         match work {
             Work::Statement(statement) => {
+                let named;
+                let statement = match statement.depth <= SHALLOW_DEPTH_MAX {
+                    true => match self.resolved(statement)? {
+                        Some(resolved) => {
+                            named = resolved;
+                            &named
+                        }
+                        None => statement,
+                    },
+                    false => statement,
+                };
                 if statement.depth <= SHALLOW_DEPTH_MAX
                     && let Some(shape) = statement.shape()
                     && let Some(done) = self.run_short(statement, shape, shape.values()).await?
@@ -139,6 +172,9 @@ impl Session {
         values: &'a [ScalarValue],
     ) -> BoxFuture<'a, Result<StatementResult, SqlError>> {
         Box::pin(async move {
+            if let Some(now) = prepared.led_elsewhere(self, values)? {
+                return self.run_generally(&now).await;
+            }
             prepared.check_result(self).await?;
             if let Some(shape) = prepared.shape()
                 && let Some(done) = self.run_short(prepared.statement(), shape, values).await?
@@ -147,6 +183,22 @@ impl Session {
             }
             self.run_generally(&prepared.with_values(values)?).await
         })
+    }
+
+    /// The statement with its names in the schemas to which they lead; `None` if it needs no such step.
+    ///
+    /// # Errors
+    /// When a name leads to no relation.
+    pub(crate) fn resolved(&self, statement: &Statement) -> Result<Option<Statement>, SqlError> {
+        if matches!(statement.sql(), Some(Sql::CreateTable(create)) if create.temporary) {
+            temporary_schema(self)?;
+        }
+        if self.namespaces().is_public() || statement.is_control() {
+            return Ok(None);
+        }
+        let mut parsed = (*statement.parsed).clone();
+        resolve(&mut parsed, self.namespaces(), &self.snapshot_now()?)?;
+        Ok(Some(statement.with_names(parsed)))
     }
 
     async fn run_short(
@@ -165,7 +217,11 @@ impl Session {
             return run(self, statement).instrument(span).await;
         }
         let (session, statement) = (self.clone(), statement.clone());
-        on_deep_stack(async move { run(&session, &statement).instrument(span).await }).await
+        let run = async move {
+            let resolved = session.resolved(&statement)?;
+            run(&session, resolved.as_ref().unwrap_or(&statement)).instrument(span).await
+        };
+        on_deep_stack(run).await
     }
 
     /// Runs a script and collects the rows of its last statement; empty when that has none.
@@ -226,11 +282,32 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
     if let Some(sequence) = &statement.sequence {
         return sequences::define(session, sequence).await;
     }
+    if let Some(relation) = &statement.relation {
+        return schemas::alter_relation(session, relation).await;
+    }
+    // A view keeps its query as it was written.
+    if let Some(Sql::CreateView(view)) = statement.sql() {
+        return views::create_view(session, view).await;
+    }
+    if let (Some(Sql::Commit { .. }), TransactionStatus::Open) =
+        (statement.sql(), session.transaction_status())
+    {
+        session.end_of_transaction().await?;
+    }
     if let Some(Sql::Fetch { name, direction, into: None, .. }) = statement.sql() {
         return session.fetch(name, direction, statement.moves).await;
     }
+    if let Some(Sql::Query(query)) = statement.sql()
+        && let Some((name, value, local)) = set_config(query)
+    {
+        show::put(session, &name, &value, local)?;
+        let value = session.setting(&name).unwrap_or_default();
+        let rows = show::rows(&["set_config"], vec![vec![value]])?;
+        return Ok(rows.named(statement.names.as_deref()));
+    }
     let mut parsed = (*statement.parsed).clone();
     prepare(&mut parsed)?;
+    tell(&mut parsed, session)?;
     if let (Some(Sql::Declare { stmts: given }), Parsed::Statement(sql)) = (statement.sql(), &parsed)
         && let Sql::Declare { stmts } = sql.as_ref()
     {
@@ -283,7 +360,16 @@ pub(crate) async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementRes
         Sql::CreateTable(create) => ddl::create_table(session, create).await,
         Sql::AlterTable(alter) => alter::alter_table(session, alter).await,
         Sql::CreateIndex(create) => ddl::create_index(session, create).await,
+        Sql::Drop { object_type: ObjectType::Schema, if_exists, names, cascade, .. } => {
+            schemas::drop_schemas(session, names, *if_exists, *cascade).await
+        }
         Sql::Drop { .. } => drop::drop(session, sql).await,
+        Sql::CreateSchema { .. } => schemas::create_schema(session, sql).await,
+        Sql::AlterSchema(alter) => schemas::alter_schema(session, alter).await,
+        Sql::Comment { object_type, object_name, comment, if_exists: false } => {
+            let subject = comments::Subject::Object(*object_type, object_name.clone());
+            comments::comment(session, subject, comment.clone()).await
+        }
         Sql::Execute {
             name: Some(name),
             parameters,
@@ -330,6 +416,7 @@ pub(crate) async fn planned_schema(
 ) -> Result<Option<SchemaRef>, SqlError> {
     let mut parsed = (*statement.parsed).clone();
     prepare(&mut parsed)?;
+    tell(&mut parsed, session)?;
     let Parsed::Statement(sql) = parsed else { return Ok(None) };
     let of = |sql: Sql| Parsed::Statement(Box::new(sql));
     let is_query = matches!(sql.as_ref(), Sql::Query(query) if change_with(query)?.is_none());

@@ -1,5 +1,10 @@
-//! Lode's own names: of the catalog and the schema, and those that users may not use.
+//! Lode's own names: of the catalog and the first schema, and those that users may not use. And names within schemas.
+//!
+//! ```text
+//!   SQL: t, public.t ─► the engine: t          SQL: s.t ─► the engine: s, a separator, t          messages: s.t
+//! ```
 
+use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::Ident;
 
 use crate::SqlError;
@@ -7,8 +12,12 @@ use crate::error::state;
 
 /// The one catalog.
 pub(crate) const CATALOG: &str = "lode";
-/// The one schema of tables.
+/// The schema that is always there.
 pub(crate) const SCHEMA: &str = "public";
+/// Schemas of temporary relations are called so, and a number.
+pub(crate) const TEMPORARY_PREFIX: &str = "pg_temp_";
+/// Between a schema and a name in it, in names of the engine. No name has a control character.
+const SEPARATOR: char = '\u{1f}';
 /// The rows for RETURNING.
 pub(crate) const RETURNED: &str = "__lode_returned";
 /// The rows that an INSERT with ON CONFLICT proposes.
@@ -17,6 +26,47 @@ pub(crate) const PROPOSED: &str = "__lode_proposed";
 pub(crate) const TARGET: &str = "__lode_target";
 /// Names that begin with this are Lode's own.
 pub(crate) const RESERVED_PREFIX: &str = "__lode_";
+
+/// The engine's name of what is called `name` in a schema.
+pub(crate) fn in_schema(schema: &str, name: &str) -> String {
+    match schema {
+        SCHEMA => name.to_owned(),
+        _ => format!("{schema}{SEPARATOR}{name}"),
+    }
+}
+
+/// The schema of a name of the engine, and the name within it.
+pub(crate) fn split(name: &str) -> (&str, &str) {
+    name.split_once(SEPARATOR).unwrap_or((SCHEMA, name))
+}
+
+/// The engine's name of what is called `name` in the schema of `of`.
+pub(crate) fn beside(of: &str, name: &str) -> String {
+    in_schema(split(of).0, name)
+}
+
+/// Whether a name of the engine is that of a temporary relation.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    split(name).0.starts_with(TEMPORARY_PREFIX)
+}
+
+/// A text with names of the engine in it, as users see it.
+pub(crate) fn shown(text: &str) -> String {
+    text.replace(SEPARATOR, ".")
+}
+
+/// The engine's name of the table of a reference.
+pub(crate) fn referenced(reference: &TableReference) -> String {
+    in_schema(reference.schema().unwrap_or(SCHEMA), reference.table())
+}
+
+/// A name of the engine as a statement has it, in quotes.
+pub(crate) fn qualified(name: &str) -> String {
+    match split(name) {
+        (SCHEMA, name) => quoted(name),
+        (schema, name) => format!("{}.{}", quoted(schema), quoted(name)),
+    }
+}
 
 /// A name as a statement has it, in quotes.
 pub(crate) fn quoted(name: &str) -> String {

@@ -63,6 +63,18 @@ impl LodeTable {
         Self { snapshot, table, offload, counts, schema, columns, constraints }
     }
 
+    /// The same with these columns alone, by number, under these names. What is no column any more is left out.
+    #[must_use]
+    pub fn with_columns(self, columns: &[(u16, String)]) -> Self {
+        let known = |(number, name): &(u16, String)| {
+            let place = self.columns.iter().position(|c| c == number)?;
+            Some((*number, self.schema.field(place).clone().with_name(name)))
+        };
+        let (columns, fields): (Vec<u16>, Vec<Field>) = columns.iter().filter_map(known).unzip();
+        let (schema, constraints) = (Arc::new(Schema::new(fields)), Constraints::default());
+        Self { schema, columns, constraints, ..self }
+    }
+
     /// The same with [`ROW_IDENTITY`] as a last column.
     #[must_use]
     pub fn with_row_identity(self) -> Self {

@@ -6,6 +6,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use lode_engine::Database;
 
 use crate::memory::query_memory;
+use crate::schemas::drop_left;
 use crate::{Session, SessionOptions, SqlError};
 
 /// The queries of a database. A clone is the same.
@@ -20,8 +21,9 @@ impl Queries {
     /// pool while they run. A query that needs more than that spills to disk or fails.
     ///
     /// # Errors
-    /// When the directory for spilled data cannot be made.
+    /// When the directory for spilled data cannot be made, or the temporary relations of an earlier process cannot be dropped.
     pub fn new(db: Database, memory_bytes: usize) -> Result<Self, SqlError> {
+        drop_left(&db)?;
         let memory = query_memory(db.clone(), memory_bytes);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;
         Ok(Self { db, runtime })

@@ -24,7 +24,7 @@ use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
 use futures::TryStreamExt;
-use lode_engine::{Changes, ClockReading, Database, ModelledTime, Snapshot, SyncEvery, Table};
+use lode_engine::{Changes, ClockReading, Database, ModelledTime, Snapshot, SyncEvery, Table, ViewRead};
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::CatalogAt;
@@ -32,11 +32,13 @@ use crate::config::configure;
 use crate::kept::Kept;
 use crate::modelled::physical_rules;
 use crate::names::{CATALOG, SCHEMA};
+use crate::namespaces::NameSpaces;
 use crate::numbers::SequenceSession;
 use crate::options::{CommitDurability, LodeOptions, ShortSettings};
 use crate::statement::{StatementResult, check_names};
 use crate::threads::blocking;
 use crate::transaction::{TransactionStatus, Transactions};
+use crate::views::open_view;
 use crate::{Offload, QueryCounts, SqlError, StatementCounts, numbers, semantics};
 
 /// How a session starts; `SET` changes most of it later.
@@ -72,6 +74,7 @@ pub struct Session {
     /// With a modelled device: when the last statement began.
     begun: Arc<Mutex<Option<ClockReading>>>,
     transactions: Transactions,
+    namespaces: NameSpaces,
     kept: Kept,
     /// Counts changes of settings.
     settings: Arc<AtomicU64>,
@@ -120,8 +123,8 @@ impl Session {
             .with_physical_optimizer_rules(physical_rules(host.as_ref()))
             .build();
         semantics::register(&mut state)?;
-        let kept = Kept::default();
-        numbers::register(&mut state, &db, &kept.of())?;
+        let (kept, namespaces) = (Kept::default(), NameSpaces::default());
+        numbers::register(&mut state, &db, &kept.of(), &namespaces)?;
         Ok(Self {
             db,
             state: Arc::new(RwLock::new(state)),
@@ -129,6 +132,7 @@ impl Session {
             counts: Arc::default(),
             begun: Arc::default(),
             transactions: Transactions::default(),
+            namespaces,
             kept,
             settings: Arc::default(),
             syncs: Arc::default(),
@@ -222,6 +226,16 @@ impl Session {
         }
     }
 
+    /// Where its names lead.
+    pub(crate) fn namespaces(&self) -> &NameSpaces {
+        &self.namespaces
+    }
+
+    /// Notes that names may lead elsewhere from now on.
+    pub(crate) fn names_changed(&self) {
+        self.settings.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// What other parts keep in the session.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
@@ -250,10 +264,25 @@ impl Session {
         own: Vec<(String, Arc<dyn TableProvider>)>,
     ) -> SessionState {
         self.kept.of::<SequenceSession>().sees(snapshot.all_objects());
-        let mut catalog = CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone()).with_own(own);
+        let mut catalog = self.catalog_at(snapshot).with_own(own);
         if let Some(table) = target {
             catalog = catalog.with_target(table);
         }
+        self.state_over(catalog)
+    }
+
+    /// DataFusion's state for the query of a view, which reads these relations.
+    pub(crate) fn state_of_view(&self, snapshot: Snapshot, reads: Vec<ViewRead>) -> SessionState {
+        self.state_over(self.catalog_at(snapshot).with_reads(reads))
+    }
+
+    fn catalog_at(&self, snapshot: Snapshot) -> CatalogAt {
+        let session = self.clone();
+        let open = Arc::new(move |snapshot, view| open_view(session.clone(), snapshot, view));
+        CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone(), open)
+    }
+
+    fn state_over(&self, catalog: CatalogAt) -> SessionState {
         let mut state = self.state.read().clone();
         state.register_catalog_list(Arc::new(catalog));
         state.mark_start_execution();

@@ -7,77 +7,88 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::sql::parser::{ResetStatement, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Set, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition,
-    ShowStatementOptions, Statement as Sql, UnaryOperator, Value,
+    ContextModifier, Expr, ObjectName, Set, ShowCreateObject, ShowStatementFilter,
+    ShowStatementFilterPosition, ShowStatementOptions, Statement as Sql, UnaryOperator, Value,
 };
-use lode_engine::{IndexKind, Snapshot, Table};
+use lode_engine::{IndexKind, Object, ObjectKind, Snapshot, Table};
 
 use crate::dml::find_table;
 use crate::error::state;
+use crate::names::{is_temporary, qualified, shown};
+use crate::namespaces::SearchPath;
+use crate::settings::{SEARCH_PATH, canonical, no_setting};
 use crate::statement::{StatementResult, fold, table_name};
 use crate::{Session, SqlError, ddl};
 
-/// `SET name = value`.
+/// `SET [LOCAL] name = value`.
 pub(crate) fn set(session: &Session, set: &Set) -> Result<StatementResult, SqlError> {
-    let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set else {
-        return Err(SqlError::Unsupported(format!("{set}: expected SET name = value")));
+    let (scope, name, values): (_, String, &[Expr]) = match set {
+        Set::SingleAssignment { scope, hivevar: false, variable, values } => {
+            (*scope, canonical(&setting_name(variable)?), values)
+        }
+        Set::SetTimeZone { local, value } => {
+            (local.then_some(ContextModifier::Local), canonical("timezone"), std::slice::from_ref(value))
+        }
+        Set::SetNames { charset_name, collation_name: None } => {
+            let value = fold(charset_name);
+            put(session, "client_encoding", value.trim_matches('\''), false)?;
+            return Ok(StatementResult::done("SET"));
+        }
+        other => return Err(SqlError::Unsupported(format!("{other}: expected SET name = value"))),
     };
-    let [value] = values.as_slice() else {
-        return Err(SqlError::Unsupported("SET of several values".into()));
+    let local = match scope {
+        None | Some(ContextModifier::Session) => false,
+        Some(ContextModifier::Local) => true,
+        Some(ContextModifier::Global) => return Err(SqlError::Unsupported("SET GLOBAL".into())),
     };
-    let name = setting_name(variable)?;
-    if matches!(value, Expr::Identifier(word) if word.quote_style.is_none() && fold(word) == "default") {
-        return reset_setting(session, &name);
+    let is_word = |value: &Expr, text: &str| matches!(value, Expr::Identifier(word) if word.quote_style.is_none() && fold(word) == text);
+    if let [value] = values
+        && (is_word(value, "default") || name == "timezone" && is_word(value, "local"))
+    {
+        let first = session.first_setting(&name).ok_or_else(|| no_setting(&name))?;
+        put(session, &name, &first, local)?;
+        return Ok(StatementResult::done("SET"));
     }
-    let value = setting_value(value).ok_or_else(|| {
-        let message = format!("{name} cannot be set to the expression {value}");
-        SqlError::failed(state::INVALID_PARAMETER_VALUE, message)
-    })?;
-    change(session, &name, &value)?;
+    let value = match values {
+        values if name == SEARCH_PATH => SearchPath::of_values(values)?.text(),
+        [value] => setting_value(value).ok_or_else(|| {
+            let message = format!("{name} cannot be set to the expression {value}");
+            SqlError::failed(state::INVALID_PARAMETER_VALUE, message)
+        })?,
+        _ => {
+            if !session.has_setting(&name) {
+                return Err(no_setting(&name));
+            }
+            let values: Option<Vec<String>> = values.iter().map(setting_value).collect();
+            values.ok_or_else(|| SqlError::Unsupported("SET of several values".into()))?.join(", ")
+        }
+    };
+    put(session, &name, &value, local)?;
     Ok(StatementResult::done("SET"))
+}
+
+/// Gives a setting a value, which the open transaction takes back if it ends so.
+pub(crate) fn put(session: &Session, name: &str, value: &str, local: bool) -> Result<(), SqlError> {
+    let before = session.setting(name);
+    session.put_setting(name, value)?;
+    if let Some(before) = before {
+        session.note_setting(name, before, local)?;
+    }
+    Ok(())
 }
 
 /// `RESET name`: back to the value at the start of the session.
 pub(crate) fn reset(session: &Session, reset: &ResetStatement) -> Result<StatementResult, SqlError> {
     let ResetStatement::Variable(variable) = reset;
-    reset_setting(session, &setting_name(variable)?)
-}
-
-fn reset_setting(session: &Session, name: &str) -> Result<StatementResult, SqlError> {
-    let initial = session.initial_config().entries().into_iter().find(|e| e.key == name);
-    match initial {
-        Some(entry) => match entry.value {
-            Some(value) => change(session, name, &value)?,
-            None => {
-                return Err(SqlError::Unsupported(format!("RESET of {name}, which began without a value")));
-            }
-        },
-        None => return Err(no_setting(name)),
+    let name = canonical(&setting_name(variable)?);
+    if !session.has_setting(&name) {
+        return Err(no_setting(&name));
+    }
+    match session.first_setting(&name) {
+        Some(value) => put(session, &name, &value, false)?,
+        None => return Err(SqlError::Unsupported(format!("RESET of {name}, which began without a value"))),
     }
     Ok(StatementResult::done("RESET"))
-}
-
-fn change(session: &Session, name: &str, value: &str) -> Result<(), SqlError> {
-    if name.starts_with("datafusion.catalog.") || name.starts_with("datafusion.sql_parser.") {
-        return Err(SqlError::Unsupported(format!("SET {name}: Lode's names and its SQL are fixed")));
-    }
-    if !session.initial_config().entries().iter().any(|e| e.key == name) {
-        return Err(no_setting(name));
-    }
-    let one_partition = session.database().host().is_some() && value != "1";
-    if one_partition && name == "datafusion.execution.target_partitions" {
-        return Err(SqlError::Unsupported(format!("SET {name}: with a modelled device there is one")));
-    }
-    session.with_config(|c| c.set(name, value))?;
-    if name == "lode.durability" {
-        session.durability_set();
-    }
-    Ok(())
-}
-
-fn no_setting(name: &str) -> SqlError {
-    let message = format!("there is no setting \"{name}\"; SHOW ALL lists them");
-    SqlError::failed(state::UNDEFINED_OBJECT, message)
 }
 
 fn setting_name(name: &ObjectName) -> Result<String, SqlError> {
@@ -120,7 +131,15 @@ pub(crate) async fn show(session: &Session, statement: &Sql) -> Result<Statement
             let snapshot = session.snapshot().await?;
             let table = find_table(&snapshot, &table_name(obj_name)?)?;
             let statement = ddl::create_statement(table.def(), &snapshot);
-            rows(&["table_name", "create_statement"], vec![vec![table.def().name.clone(), statement]])
+            rows(&["table_name", "create_statement"], vec![vec![shown(table.name()), statement]])
+        }
+        Sql::ShowCreate { obj_type: ShowCreateObject::View, obj_name } => {
+            let (snapshot, name) = (session.snapshot().await?, table_name(obj_name)?);
+            let Some(Object::View(view)) = snapshot.object(ObjectKind::View, &name) else {
+                return Err(lode_engine::EngineError::NoSuchTable(name).into());
+            };
+            let statement = format!("CREATE VIEW {} AS {}", qualified(&name), view.query);
+            rows(&["table_name", "create_statement"], vec![vec![shown(&name), statement]])
         }
         Sql::ShowCreate { obj_type, .. } => Err(SqlError::Unsupported(format!("SHOW CREATE {obj_type}"))),
         Sql::ShowVariable { variable } => {
@@ -132,9 +151,15 @@ pub(crate) async fn show(session: &Session, statement: &Sql) -> Result<Statement
                     "SHOW needs the name of a setting; SHOW ALL lists them",
                 )),
                 ["all", ..] => query(session, statement).await,
+                ["time", "zone"] => {
+                    rows(&["TimeZone"], vec![vec![session.setting("timezone").unwrap_or_default()]])
+                }
                 names => {
-                    let known = |n: &str| session.config().entries().iter().any(|e| e.key == n);
+                    let known = |n: &str| session.has_setting(n);
                     let name = names.join(".");
+                    if session.is_own_setting(&name) {
+                        return rows(&[&name], vec![vec![session.setting(&name).unwrap_or_default()]]);
+                    }
                     if !known(name.trim_end_matches(".verbose")) && !name.starts_with("datafusion.runtime.") {
                         return Err(no_setting(&name));
                     }
@@ -151,7 +176,9 @@ async fn query(session: &Session, statement: &Sql) -> Result<StatementResult, Sq
 }
 
 fn tables(snapshot: &Snapshot, pattern: Option<String>) -> Result<StatementResult, SqlError> {
-    let mut names: Vec<String> = snapshot.tables().map(|t| t.def().name.clone()).collect();
+    let views = snapshot.objects(ObjectKind::View).map(|(name, _)| name);
+    let named = snapshot.tables().map(|t| t.name()).chain(views).filter(|name| !is_temporary(name));
+    let mut names: Vec<String> = named.map(shown).collect();
     if let Some(pattern) = pattern {
         names.retain(|name| like(name, &pattern));
     }
@@ -195,7 +222,13 @@ async fn columns(session: &Session, name: &ObjectName, statement: &Sql) -> Resul
     if name.0.len() == 2 && name.0[0].as_ident().is_some_and(|s| fold(s) == "information_schema") {
         return query(session, statement).await;
     }
-    let table: Arc<Table> = find_table(&session.snapshot().await?, &table_name(name)?)?;
+    let (snapshot, name) = (session.snapshot().await?, table_name(name)?);
+    if let Some(Object::View(view)) = snapshot.object(ObjectKind::View, &name) {
+        let line = |(name, t): &(String, String)| vec![name.clone(), t.clone(), "YES".into(), String::new()];
+        let lines = view.columns.iter().map(line).collect();
+        return rows(&["column_name", "data_type", "is_nullable", "key"], lines);
+    }
+    let table: Arc<Table> = find_table(&snapshot, &name)?;
     let key = |i: usize| table.def().primary_key.iter().any(|&k| usize::from(k) == i);
     let lines = table.def().columns.iter().enumerate().map(|(i, c)| {
         vec![
@@ -215,8 +248,8 @@ fn indexes(snapshot: &Snapshot) -> Result<StatementResult, SqlError> {
             let columns: Vec<&str> =
                 index.columns.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()).collect();
             lines.push(vec![
-                index.name.clone(),
-                table.def().name.clone(),
+                shown(&index.name),
+                shown(table.name()),
                 kind_of(index.kind).to_owned(),
                 columns.join(", "),
             ]);
@@ -235,7 +268,7 @@ fn kind_of(kind: IndexKind) -> &'static str {
 }
 
 /// Rows of texts.
-fn rows(names: &[&str], lines: Vec<Vec<String>>) -> Result<StatementResult, SqlError> {
+pub(crate) fn rows(names: &[&str], lines: Vec<Vec<String>>) -> Result<StatementResult, SqlError> {
     let fields: Vec<Field> = names.iter().map(|n| Field::new(*n, DataType::Utf8, false)).collect();
     let schema = Arc::new(Schema::new(fields));
     let columns: Vec<ArrayRef> = (0..names.len())

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 
 use crate::cursors::Cursors;
 use crate::error::state;
+use crate::settings::{SavedSettings, SettingsOfTransaction};
 use crate::statement::{StatementResult, fold};
 use crate::threads::blocking;
 use crate::{Session, SqlError};
@@ -57,7 +58,8 @@ struct OpenTransaction {
     began: DateTime<Utc>,
     failed: bool,
     read_only: bool,
-    savepoints: Vec<(String, SavedChanges)>,
+    savepoints: Vec<(String, SavedChanges, SavedSettings)>,
+    settings: SettingsOfTransaction,
     cursors: Cursors,
     /// Whether a statement of it said ON CONFLICT.
     upserts: bool,
@@ -240,7 +242,24 @@ impl Session {
 
     /// Rolls the open transaction back. Returns whether there was one.
     pub fn roll_back(&self) -> bool {
-        self.transactions().slot.lock().take().is_some()
+        let Some(open) = self.transactions().slot.lock().take() else { return false };
+        if let Err(e) = open.settings.end(false, self) {
+            tracing::warn!(error = %e, "a setting could not be taken back");
+        }
+        true
+    }
+
+    /// Notes that a setting of this value has got another.
+    ///
+    /// # Errors
+    /// When the transaction could not give it back.
+    pub(crate) fn note_setting(&self, name: &str, before: String, local: bool) -> Result<(), SqlError> {
+        if let Some(open) = &mut *self.transactions().slot.lock() {
+            open.settings.sets(name, before, local);
+            return Ok(());
+        }
+        // Outside of a transaction SET LOCAL has no effect.
+        if local { self.put_setting(name, &before) } else { Ok(()) }
     }
 
     /// The snapshot for a statement that reads: that of the open transaction, or the newest.
@@ -278,6 +297,20 @@ impl Session {
         self.brief(begin).await
     }
 
+    /// Changes definitions, in the open transaction or in one of its own.
+    pub(crate) async fn define<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut WriteTxn) -> Result<T, SqlError> + Send + 'static,
+    ) -> Result<T, SqlError> {
+        let mut work = self.work().await?;
+        blocking(move || {
+            let done = change(&mut work.txn)?;
+            work.finish()?;
+            Ok(done)
+        })
+        .await
+    }
+
     /// BEGIN, COMMIT, ROLLBACK, SAVEPOINT and the like.
     pub(crate) async fn control(&self, statement: &Sql) -> Result<StatementResult, SqlError> {
         match statement {
@@ -291,6 +324,8 @@ impl Session {
             Sql::Commit { chain: false, modifier: None, .. } => self.commit().await,
             Sql::Rollback { chain: false, savepoint: None } => {
                 let open = self.transactions().slot.lock().take();
+                let settings = open.as_ref().map(|open| open.settings.clone());
+                settings.map_or(Ok(()), |settings| settings.end(false, self))?;
                 // Dropping the transaction frees the pages that it loaded.
                 blocking(move || {
                     drop(open);
@@ -330,6 +365,7 @@ impl Session {
             failed: false,
             read_only,
             savepoints: Vec::new(),
+            settings: SettingsOfTransaction::default(),
             cursors: Cursors::default(),
             upserts: false,
         };
@@ -341,6 +377,7 @@ impl Session {
     async fn commit(&self) -> Result<StatementResult, SqlError> {
         let open = self.transactions().slot.lock().take();
         let durability = self.durability().of_engine();
+        let settings = open.as_ref().map(|open| open.settings.clone()).unwrap_or_default();
         let committed = self.brief(move || match open {
             Some(OpenTransaction { failed: false, txn: Some(mut txn), upserts, .. }) => {
                 txn.set_durability(durability);
@@ -349,7 +386,9 @@ impl Session {
             }
             open => Ok(open.is_none()),
         });
-        Ok(StatementResult::done(if committed.await? { "COMMIT" } else { "ROLLBACK" }))
+        let committed = committed.await;
+        settings.end(matches!(committed, Ok(true)), self)?;
+        Ok(StatementResult::done(if committed? { "COMMIT" } else { "ROLLBACK" }))
     }
 
     pub(crate) async fn savepoint(&self, name: &Ident) -> Result<StatementResult, SqlError> {
@@ -357,10 +396,13 @@ impl Session {
         let Some(mut txn) = transactions.take(false)? else {
             return Err(SqlError::NoTransaction("SAVEPOINT"));
         };
+        let settings =
+            transactions.slot.lock().as_ref().map(|open| open.settings.clone()).unwrap_or_default();
+        let settings = settings.saved(self);
         let work = move || {
             let savepoint = txn.savepoint()?;
             if let Some(open) = &mut *transactions.slot.lock() {
-                open.savepoints.push((name, savepoint));
+                open.savepoints.push((name, savepoint, settings));
             }
             transactions.give_back(txn);
             Ok(StatementResult::done("SAVEPOINT"))
@@ -378,6 +420,8 @@ impl Session {
             return Err(SqlError::failed(state::FAILED_TRANSACTION, message));
         };
         txn.rollback_to(&open.savepoints[at].1);
+        let saved = open.savepoints[at].2.clone();
+        open.settings.roll_back_to(&saved, self)?;
         open.savepoints.truncate(at + 1);
         open.cursors.roll_back_to(at + 1);
         open.failed = false;
@@ -399,7 +443,7 @@ impl Session {
 
 /// The newest savepoint of this name.
 fn position(open: &OpenTransaction, name: &str) -> Result<usize, SqlError> {
-    let at = open.savepoints.iter().rposition(|(n, _)| n == name);
+    let at = open.savepoints.iter().rposition(|(n, ..)| n == name);
     at.ok_or_else(|| SqlError::NoSavepoint(name.to_owned()))
 }
 

@@ -247,7 +247,7 @@ async fn definitions_change_within_transactions() {
          A: ROLLBACK
          A: SELECT count(*) FROM u -> 42P01
          A: BEGIN
-         A: CREATE TABLE u AS SELECT id + 1 AS k FROM t -> CREATE TABLE AS 3
+         A: CREATE TABLE u AS SELECT id + 1 AS k FROM t -> SELECT 3
          B: BEGIN
          B: CREATE TABLE u (a INT)
          A: COMMIT -> COMMIT

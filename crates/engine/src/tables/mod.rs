@@ -64,7 +64,7 @@ pub use definition::{
 };
 pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
-pub use objects::{AllObjects, Object, ObjectKind, SequenceDef, SequenceOwner, ViewDef};
+pub use objects::{AllObjects, Object, ObjectKind, Relation, SequenceDef, SequenceOwner, ViewDef, ViewRead};
 pub use overlay::{Few, RangeEnd, RowOrder, RowRange, RowsInOrder};
 #[cfg(feature = "planted")]
 pub use planted::{Planted as PlantedInTables, plant as plant_in_tables};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::snapshot::Tables;
+use super::table::Table;
 use crate::EngineError;
 
 /// What kind of object a name stands for. Kinds have names of their own; the caller keeps names unique across kinds where SQL wants that.
@@ -112,27 +114,72 @@ impl SequenceDef {
 /// A view as it was declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewDef {
-    /// Its query, in SQL.
+    /// Its number, which is never used again.
+    pub id: u32,
+    /// Its query, in SQL. Relations and columns have the names in it that they had when the view was made.
     pub query: String,
-    /// Its columns: name and declared type.
+    /// Its columns: name and type, in SQL.
     pub columns: Vec<(String, String)>,
-    /// The tables that it reads, by name, with the names of their columns that it reads.
-    pub reads: BTreeMap<String, Vec<String>>,
+    /// The relations of its query.
+    pub reads: Vec<ViewRead>,
 }
 
-/// All objects of a snapshot. It keeps no view of the drive open.
+/// A relation that the query of a view reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewRead {
+    /// Its name in the query.
+    pub name: String,
+    /// What it is.
+    pub relation: Relation,
+    /// The columns that the query knows: their numbers, and their names in it.
+    pub columns: Vec<(u16, String)>,
+    /// The numbers of the columns that the query needs.
+    pub needs: Vec<u16>,
+}
+
+/// A relation, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// A table.
+    Table(u32),
+    /// A view.
+    View(u32),
+    /// A sequence.
+    Sequence(u32),
+}
+
+/// All objects and tables of a snapshot. It keeps no view of the drive open.
 #[derive(Clone, Debug, Default)]
-pub struct AllObjects(pub(super) Objects);
+pub struct AllObjects {
+    pub(super) objects: Objects,
+    pub(super) tables: Tables,
+}
 
 impl AllObjects {
     /// The object of this kind and name.
     pub fn get(&self, kind: ObjectKind, name: &str) -> Option<&Object> {
-        get(&self.0, kind, name)
+        get(&self.objects, kind, name)
+    }
+
+    /// The table of this name.
+    pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
+        self.tables.get(name)
+    }
+
+    /// The tables, by name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
     }
 
     /// The sequences, by name.
     pub fn sequences(&self) -> impl Iterator<Item = (&str, &SequenceDef)> {
-        sequences(&self.0)
+        sequences(&self.objects)
+    }
+
+    /// The views, by name.
+    pub fn views(&self) -> impl Iterator<Item = (&str, &ViewDef)> {
+        views(&self.objects)
     }
 }
 
@@ -170,6 +217,15 @@ pub(super) fn sequences(objects: &Objects) -> impl Iterator<Item = (&str, &Seque
     let named = objects.get(&ObjectKind::Sequence).into_iter().flatten();
     named.filter_map(|(name, object)| match object {
         Object::Sequence(def) => Some((name.as_str(), def)),
+        _ => None,
+    })
+}
+
+/// The views among objects, by name.
+pub(super) fn views(objects: &Objects) -> impl Iterator<Item = (&str, &ViewDef)> {
+    let named = objects.get(&ObjectKind::View).into_iter().flatten();
+    named.filter_map(|(name, object)| match object {
+        Object::View(def) => Some((name.as_str(), def)),
         _ => None,
     })
 }

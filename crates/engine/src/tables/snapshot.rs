@@ -112,9 +112,10 @@ impl Snapshot {
         named.map(|(name, object)| (name.as_str(), object))
     }
 
-    /// All objects beside tables.
+    /// All objects and tables.
     pub fn all_objects(&self) -> AllObjects {
-        AllObjects(self.tables_state().objects.clone())
+        let state = self.tables_state();
+        AllObjects { objects: state.objects.clone(), tables: state.tables.clone() }
     }
 
     /// The object of this kind and name.

@@ -30,7 +30,7 @@ use super::set::set;
 use super::shared::{cast_assigned, column_numbers, plan_query, row_identities, run_to_end};
 use crate::arrow_convert::to_arrow;
 use crate::error::state;
-use crate::names::{PROPOSED, TARGET};
+use crate::names::{PROPOSED, TARGET, split};
 use crate::provider::ROW_IDENTITY;
 use crate::statement::{fold, table_name};
 use crate::types::arrow_schema;
@@ -242,7 +242,7 @@ impl Conflict {
         table: &Table,
         alias: Option<&Ident>,
     ) -> Result<(RowQuery, Vec<u16>), SqlError> {
-        let alias = alias.cloned().unwrap_or_else(|| Ident::with_quote('"', table.name()));
+        let alias = alias.cloned().unwrap_or_else(|| Ident::with_quote('"', split(table.name()).1));
         let excluded = Ident::new("excluded");
         let place = |of: &Ident| Expr::CompoundIdentifier(vec![of.clone(), Ident::with_quote('"', PLACE)]);
         let belongs = Expr::BinaryOp {

@@ -21,7 +21,7 @@ use super::load;
 use super::load::columns_of;
 use super::load::completed;
 use super::returning::Returning;
-use super::shared::{Change, check_assignable, find_table};
+use super::shared::{Change, check_assignable};
 use crate::error::state;
 use crate::options::LodeOptions;
 use crate::session::{plan, start};
@@ -39,7 +39,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         return Err(SqlError::Unsupported("INSERT into anything but a table".into()));
     };
     let name = table_name(name)?;
-    let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
+    let Change { mut work, snapshot, table } = Change::of_rows(session, &name).await?;
     let state = session.state_at(snapshot.clone(), None);
     let input = planned_insert(&state, &table, statement).await?;
     let def = Arc::new(table.def().clone());
@@ -142,7 +142,7 @@ pub(crate) async fn planned_insert(
 /// The table of an INSERT.
 pub(crate) fn inserted_table(snapshot: &Snapshot, statement: &Insert) -> Result<Arc<Table>, SqlError> {
     match &statement.table {
-        TableObject::TableName(name) => find_table(snapshot, &table_name(name)?),
+        TableObject::TableName(name) => super::views::find_changed(snapshot, &table_name(name)?),
         _ => Err(SqlError::Unsupported("INSERT into anything but a table".into())),
     }
 }

@@ -22,6 +22,7 @@ mod rewrite;
 mod set;
 mod shared;
 mod values;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,7 +120,7 @@ async fn delete_found(
     verb: &'static str,
     returning: &Option<Vec<SelectItem>>,
 ) -> Result<StatementResult, SqlError> {
-    let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
+    let Change { mut work, snapshot, table } = Change::of_rows(session, &found.table).await?;
     let mut returning = Returning::of(returning, &table, Some(&found.alias()));
     let referenced = match &returning {
         // RETURNING sees all columns.
@@ -206,7 +207,7 @@ pub(crate) async fn update(
     statement: &Update,
     with: Option<With>,
 ) -> Result<StatementResult, SqlError> {
-    let change = Change::begin(session, &rewrite::updated_table(statement)?).await?;
+    let change = Change::of_rows(session, &rewrite::updated_table(statement)?).await?;
     let snapshot = change.snapshot.clone();
     let (work, returning, rows) = update_in(session, change, statement, with).await?;
     end(session, &snapshot, work, returning, StatementResult::Count { verb: "UPDATE", rows }).await
@@ -334,7 +335,7 @@ pub(crate) fn explain_update(
     snapshot: &Snapshot,
     update: &Update,
 ) -> Result<(Box<Query>, Arc<Table>), SqlError> {
-    let table = find_table(snapshot, &rewrite::updated_table(update)?)?;
+    let table = views::find_changed(snapshot, &rewrite::updated_table(update)?)?;
     let found = rewrite::update(&*fill::assigned(update, &table)?)?;
     column_numbers(&table, &found.assigned)?;
     Ok((found.query, table))
@@ -346,5 +347,5 @@ pub(crate) fn explain_delete(
     delete: &Delete,
 ) -> Result<(Box<Query>, Arc<Table>), SqlError> {
     let found = rewrite::delete(delete)?;
-    Ok((found.query, find_table(snapshot, &found.table)?))
+    Ok((found.query, views::find_changed(snapshot, &found.table)?))
 }

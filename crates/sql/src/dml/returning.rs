@@ -25,7 +25,7 @@ use lode_engine::{Snapshot, Table};
 
 use super::rewrite;
 use crate::error::state;
-use crate::names::RETURNED;
+use crate::names::{RETURNED, split};
 use crate::session::{plan, start};
 use crate::statement::{OutputNames, StatementResult, prepare};
 use crate::types::arrow_schema;
@@ -46,7 +46,7 @@ impl Returning {
     /// The RETURNING of a statement that changes `table`, if it has one.
     pub(super) fn of(items: &Option<Vec<SelectItem>>, table: &Table, alias: Option<&Ident>) -> Option<Self> {
         let items = items.clone()?;
-        let alias = alias.cloned().unwrap_or_else(|| Ident::with_quote('"', table.name()));
+        let alias = alias.cloned().unwrap_or_else(|| Ident::with_quote('"', split(table.name()).1));
         let fields = arrow_schema(table.def());
         let fields = fields.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::SqlError;
 use crate::error::state;
-use crate::names::TARGET;
+use crate::names::{TARGET, split};
 use crate::provider::ROW_IDENTITY;
 use crate::statement::{fold, table_name};
 
@@ -215,7 +215,8 @@ fn find(
     let alias = match alias {
         Some(alias) => alias.clone(),
         None => {
-            TableAlias { explicit: true, name: Ident::with_quote('"', &table), columns: Vec::new(), at: None }
+            let name = Ident::with_quote('"', split(&table).1);
+            TableAlias { explicit: true, name, columns: Vec::new(), at: None }
         }
     };
     let row = Expr::CompoundIdentifier(vec![alias.name.clone(), Ident::with_quote('"', ROW_IDENTITY)]);

@@ -9,10 +9,12 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
-use lode_engine::{EngineError, Snapshot, Table, TableDef};
+use lode_engine::{EngineError, ObjectKind, Snapshot, Table, TableDef};
 
+use super::views::find_changed;
 use crate::arrow_convert::arrow_type;
 use crate::error::state as sqlstate;
+use crate::names::shown;
 use crate::session::{plan, start};
 use crate::transaction::StatementTxn;
 use crate::types::assignable;
@@ -32,11 +34,26 @@ impl Change {
         let table = find_table(&snapshot, table)?;
         Ok(Self { work, snapshot, table })
     }
+
+    /// The same of a statement that changes rows.
+    pub(super) async fn of_rows(session: &Session, table: &str) -> Result<Self, SqlError> {
+        let (work, snapshot) = session.work().await?.snapshot().await?;
+        let table = find_changed(&snapshot, table)?;
+        Ok(Self { work, snapshot, table })
+    }
 }
 
 /// The table `name`, or an error that names it.
 pub(crate) fn find_table(snapshot: &Snapshot, name: &str) -> Result<Arc<Table>, SqlError> {
-    Ok(snapshot.table(name).ok_or_else(|| EngineError::NoSuchTable(name.to_owned()))?)
+    if let Some(table) = snapshot.table(name) {
+        return Ok(table);
+    }
+    let is_object = |kind| snapshot.object(kind, name).is_some();
+    if is_object(ObjectKind::View) || is_object(ObjectKind::Sequence) {
+        let message = format!("\"{}\" is not a table", shown(name));
+        return Err(SqlError::failed(sqlstate::WRONG_OBJECT_TYPE, message));
+    }
+    Err(EngineError::NoSuchTable(name.to_owned()).into())
 }
 
 /// The numbers of the columns with these names.

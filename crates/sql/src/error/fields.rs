@@ -3,7 +3,7 @@
 use lode_engine::EngineError;
 
 use super::SqlError;
-use crate::names::SCHEMA;
+use crate::names::split;
 
 /// The names of what an error is about, where they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub struct ErrorFields {
 
 impl ErrorFields {
     fn of(table: &str) -> Self {
-        Self { schema: Some(SCHEMA.to_owned()), table: Some(table.to_owned()), ..Self::default() }
+        let (schema, table) = split(table);
+        Self { schema: Some(schema.to_owned()), table: Some(table.to_owned()), ..Self::default() }
     }
 
     fn column(self, column: &str) -> Self {
@@ -51,7 +52,7 @@ fn of_engine(e: &EngineError) -> ErrorFields {
     match e {
         // A primary key has PostgreSQL's name of one that was given none.
         EngineError::DuplicateKey { table, .. } => {
-            ErrorFields::of(table).constraint(&format!("{table}_pkey"))
+            ErrorFields::of(table).constraint(&format!("{}_pkey", split(table).1))
         }
         EngineError::Unique { table, constraint, .. } | EngineError::ForeignKey { table, constraint, .. } => {
             ErrorFields::of(table).constraint(constraint)

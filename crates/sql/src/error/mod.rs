@@ -21,6 +21,8 @@ use std::path::Path;
 use lode_command::CommandError;
 use lode_engine::EngineError;
 
+use crate::names::shown;
+
 pub use fields::ErrorFields;
 pub(crate) use libraries::arrow_sqlstate;
 
@@ -51,7 +53,7 @@ pub enum SqlError {
         message: String,
     },
     /// A column that its table does not have.
-    #[error("table \"{table}\" has no column \"{column}\"")]
+    #[error("table \"{}\" has no column \"{column}\"", shown(table))]
     NoColumn {
         /// The table.
         table: String,
@@ -77,7 +79,7 @@ pub enum SqlError {
         message: String,
     },
     /// A row for which a CHECK is false.
-    #[error("table \"{table}\": a row violates the check constraint \"{constraint}\"")]
+    #[error("table \"{}\": a row violates the check constraint \"{constraint}\"", shown(table))]
     Check {
         /// The table.
         table: String,
@@ -127,7 +129,7 @@ pub enum SqlError {
     #[error("savepoint \"{0}\" does not exist")]
     NoSavepoint(String),
     /// The engine refused.
-    #[error(transparent)]
+    #[error("{}", shown(&.0.to_string()))]
     Engine(#[from] EngineError),
     /// A file that cannot be read or written, or is not what COPY expects.
     #[error("{path}: {message}")]
@@ -305,7 +307,7 @@ const MESSAGE_CHARS: usize = 600;
 /// `text` on one line of bounded length; runs of blanks and line breaks become one blank.
 pub(crate) fn one_line(text: &str) -> String {
     let parts: Vec<&str> = text.split(['\n', '\r']).map(str::trim).filter(|p| !p.is_empty()).collect();
-    let line = parts.join(" ");
+    let line = shown(&parts.join(" "));
     match line.char_indices().nth(MESSAGE_CHARS) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line,

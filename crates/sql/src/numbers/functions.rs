@@ -22,6 +22,7 @@ use lode_engine::{Database, SequenceDef};
 use super::SequenceSession;
 use crate::SqlError;
 use crate::error::state;
+use crate::namespaces::NameSpaces;
 
 /// The function that takes the next number of the sequence of a number: that of a column's default.
 pub(crate) const NEXT_BY_ID: &str = "__lode_nextval";
@@ -43,6 +44,7 @@ struct SequenceFunction {
     signature: Signature,
     db: Database,
     session: SequenceSession,
+    names: NameSpaces,
 }
 
 impl std::fmt::Debug for SequenceFunction {
@@ -66,7 +68,12 @@ impl Hash for SequenceFunction {
 }
 
 /// Registers the functions of a session.
-pub(crate) fn register(state: &mut SessionState, db: &Database, session: &SequenceSession) -> Result<()> {
+pub(crate) fn register(
+    state: &mut SessionState,
+    db: &Database,
+    session: &SequenceSession,
+    names: &NameSpaces,
+) -> Result<()> {
     use datafusion::execution::FunctionRegistry;
     for which in [Which::Next, Which::NextById, Which::Current, Which::Set, Which::Last] {
         let exact = |types: &[DataType]| TypeSignature::Exact(types.to_vec());
@@ -80,8 +87,8 @@ pub(crate) fn register(state: &mut SessionState, db: &Database, session: &Sequen
             Which::Last => TypeSignature::Nullary,
         };
         let signature = Signature::new(types, Volatility::Volatile);
-        let (db, session) = (db.clone(), session.clone());
-        state.register_udf(Arc::new(SequenceFunction { which, signature, db, session }.into()))?;
+        let (db, session, names) = (db.clone(), session.clone(), names.clone());
+        state.register_udf(Arc::new(SequenceFunction { which, signature, db, session, names }.into()))?;
     }
     Ok(())
 }
@@ -126,7 +133,7 @@ impl SequenceFunction {
         let names = names.as_string::<i32>();
         let is_one = names.null_count() == 0 && names.iter().all(|n| n == names.iter().next().flatten());
         if is_one && !names.is_empty() {
-            let (name, def) = self.session.named(names.value(0))?;
+            let (name, def) = self.session.named(names.value(0), &self.names)?;
             return self.next(&name, &def, names.len());
         }
         let mut numbers = Int64Builder::new();
@@ -134,7 +141,7 @@ impl SequenceFunction {
             match name {
                 None => numbers.append_null(),
                 Some(name) => {
-                    let (name, def) = self.session.named(name)?;
+                    let (name, def) = self.session.named(name, &self.names)?;
                     numbers.append_value(self.next(&name, &def, 1)?.value(0));
                 }
             }
@@ -143,7 +150,7 @@ impl SequenceFunction {
     }
 
     fn current(&self, name: &str) -> Result<i64, SqlError> {
-        let (name, def) = self.session.named(name)?;
+        let (name, def) = self.session.named(name, &self.names)?;
         self.session.0.lock().given.get(&def.id).copied().ok_or_else(|| {
             let message = format!("currval of sequence \"{name}\" is not yet defined in this session");
             SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
@@ -159,7 +166,7 @@ impl SequenceFunction {
     }
 
     fn set(&self, name: &str, value: i64, given: bool) -> Result<(), SqlError> {
-        let (name, def) = self.session.named(name)?;
+        let (name, def) = self.session.named(name, &self.names)?;
         if !(def.min..=def.max).contains(&value) {
             let (min, max) = (def.min, def.max);
             let message =

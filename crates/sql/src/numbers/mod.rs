@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::SqlError;
 use crate::error::state;
+use crate::namespaces::NameSpaces;
 
 pub(crate) use functions::{NEXT_BY_ID, call_next, register};
 
@@ -39,12 +40,15 @@ impl SequenceSession {
         known.last = Some(id);
     }
 
-    /// The sequence of this name, as SQL writes it.
-    pub(crate) fn named(&self, text: &str) -> Result<(String, SequenceDef), SqlError> {
-        let name = name_of(text)?;
-        match self.0.lock().objects.get(ObjectKind::Sequence, &name) {
-            Some(Object::Sequence(def)) => Ok((name, def.clone())),
-            _ => Err(no_relation(&name)),
+    /// The sequence of this name, as SQL writes it, from where these names lead.
+    pub(crate) fn named(&self, text: &str, names: &NameSpaces) -> Result<(String, SequenceDef), SqlError> {
+        let parts = parts_of(text)?;
+        let known = self.0.lock();
+        let name = names.lookup(&parts, &known.objects)?;
+        let named = name.as_ref().and_then(|name| known.objects.get(ObjectKind::Sequence, name));
+        match (name.as_ref(), named) {
+            (Some(name), Some(Object::Sequence(def))) => Ok((name.clone(), def.clone())),
+            _ => Err(no_relation(&parts.join("."))),
         }
     }
 
@@ -60,13 +64,13 @@ impl SequenceSession {
 }
 
 /// The name of a relation in a text: `'s'`, `'public.s'`, `'"S"'`.
-fn name_of(text: &str) -> Result<String, SqlError> {
+pub(crate) fn parts_of(text: &str) -> Result<Vec<String>, SqlError> {
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
     use datafusion::sql::sqlparser::parser::Parser;
     let invalid = || SqlError::failed(state::INVALID_NAME, format!("invalid name syntax: {text:?}"));
     let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).map_err(|_| invalid())?;
     let name = parser.parse_object_name(false).map_err(|_| invalid())?;
-    crate::statement::table_name(&name)
+    crate::statement::parts(&name)
 }
 
 pub(crate) fn no_relation(name: &str) -> SqlError {

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -51,7 +52,12 @@ pub struct Prepared(Arc<PreparedStatement>);
 struct PreparedStatement {
     /// Its name, for messages.
     name: String,
+    /// With its names in the schemas to which they led.
     statement: Statement,
+    /// As it was given.
+    given: Statement,
+    /// The session's count of changes of settings with which the names were last found to lead there.
+    names: AtomicU64,
     types: Vec<DataType>,
     parameter_types: Vec<ArrowType>,
     schema: Option<SchemaRef>,
@@ -107,6 +113,32 @@ impl Prepared {
             return Ok(statement.clone());
         }
         substituted(statement, &self.0.types, values)
+    }
+
+    /// The statement with these values, if its names lead elsewhere than when it was prepared.
+    pub(crate) fn led_elsewhere(
+        &self,
+        session: &Session,
+        values: &[ScalarValue],
+    ) -> Result<Option<Statement>, SqlError> {
+        let names = session.settings_changes();
+        if self.0.names.load(Ordering::Relaxed) == names {
+            return Ok(None);
+        }
+        let resolved = session.resolved(&self.0.given)?;
+        let now = match resolved.as_ref().unwrap_or(&self.0.given).parsed.as_ref() {
+            Parsed::Statement(sql) if takes_parameters(sql) => {
+                let mut sql = sql.clone();
+                substitute::name_columns(&mut sql);
+                self.0.given.with_tree(sql)
+            }
+            _ => self.0.given.clone(),
+        };
+        if now.parsed == self.0.statement.parsed {
+            self.0.names.store(names, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Ok(Some(if self.0.types.is_empty() { now } else { substituted(&now, &self.0.types, values)? }))
     }
 
     /// Checks that the result still has the columns that it had when the statement was prepared.
@@ -254,6 +286,8 @@ impl Session {
         statement: Statement,
         given: &[DataType],
     ) -> Result<Prepared, SqlError> {
+        let (names, as_given) = (self.settings_changes(), statement.clone());
+        let statement = self.resolved(&statement)?.unwrap_or(statement);
         let mut checked = (*statement.parsed).clone();
         prepare_with_parameters(&mut checked)?;
         let statement = match statement.parsed.as_ref() {
@@ -283,6 +317,8 @@ impl Session {
         Ok(Prepared(Arc::new(PreparedStatement {
             name: name.to_owned(),
             statement,
+            given: as_given,
+            names: names.into(),
             types,
             parameter_types,
             schema,

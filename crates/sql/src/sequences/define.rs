@@ -6,11 +6,12 @@ use lode_page::DataType as ColumnType;
 
 use super::options::defined;
 use crate::error::state;
-use crate::names::check_name;
+use crate::names::{beside, check_name, shown, split};
+use crate::namespaces::{NameSpaces, Relations};
 use crate::numbers::no_relation;
-use crate::statement::{SequenceOption, SequenceStatement, StatementResult, fold, table_name};
-use crate::threads::blocking;
-use crate::{Session, SqlError};
+use crate::schemas::temporary_schema;
+use crate::statement::{SequenceOption, SequenceStatement, StatementResult, fold, parts};
+use crate::{Session, SqlError, comments};
 
 /// The sequence of a column that a statement makes.
 pub(crate) struct NewSequence {
@@ -42,7 +43,7 @@ impl NewSequence {
         let owner =
             SequenceOwner { table: of.id().raw(), column: self.column, identity: self.identity.is_some() };
         let column = &of.def().columns[usize::from(self.column)].name;
-        let name = free_name(txn, &format!("{table}_{column}_seq"));
+        let name = free_name(txn, &beside(table, &format!("{}_{column}_seq", split(table).1)));
         let def = SequenceDef { owner: Some(owner), ..self.defined(number)? };
         txn.put_object(&name, Object::Sequence(def));
         Ok(())
@@ -65,20 +66,11 @@ impl NewSequence {
     }
 }
 
-/// Whether a relation of this name is there.
-pub(crate) fn is_taken(txn: &WriteTxn, name: &str) -> bool {
-    let is_object = |kind| txn.object(kind, name).is_some();
-    txn.table(name).is_some()
-        || is_object(ObjectKind::Sequence)
-        || is_object(ObjectKind::View)
-        || txn.has_index(name)
-}
-
 /// A name that no relation has: `wanted`, or `wanted` with a number.
 fn free_name(txn: &WriteTxn, wanted: &str) -> String {
     let numbered = (1..).map(|n| format!("{wanted}{n}"));
     let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
-    names.find(|name| !is_taken(txn, name)).expect("there is no end of numbers")
+    names.find(|name| !txn.has_relation(name)).expect("there is no end of numbers")
 }
 
 /// Runs CREATE SEQUENCE or ALTER SEQUENCE.
@@ -87,62 +79,62 @@ pub(crate) async fn define(
     statement: &SequenceStatement,
 ) -> Result<StatementResult, SqlError> {
     let statement = statement.clone();
-    let name = table_name(&statement.name)?;
-    let verb = if statement.creates { "CREATE SEQUENCE" } else { "ALTER SEQUENCE" };
-    if statement.creates {
-        check_name("sequence", &name)?;
+    let names = session.namespaces().clone();
+    if statement.temporary {
+        temporary_schema(session)?;
     }
-    let mut work = session.work().await?;
-    blocking(move || {
-        match statement.creates {
-            true => create(&mut work.txn, &name, &statement)?,
-            false => alter(&mut work.txn, &name, &statement)?,
-        }
-        work.finish()
-    })
-    .await?;
+    let verb = if statement.creates { "CREATE SEQUENCE" } else { "ALTER SEQUENCE" };
+    session
+        .define(move |txn| match statement.creates {
+            true => create(txn, &names, &statement),
+            false => alter(txn, &names, &statement),
+        })
+        .await?;
     Ok(StatementResult::done(verb))
 }
 
-fn create(txn: &mut WriteTxn, name: &str, statement: &SequenceStatement) -> Result<(), SqlError> {
-    if is_taken(txn, name) {
+fn create(txn: &mut WriteTxn, names: &NameSpaces, statement: &SequenceStatement) -> Result<(), SqlError> {
+    let name = &names.created(&statement.name, statement.temporary, txn)?;
+    check_name("sequence", split(name).1)?;
+    if txn.has_relation(name) {
         return match statement.if_exists {
             true => Ok(()),
             false => {
-                let message = format!("relation \"{name}\" already exists");
+                let message = format!("relation \"{}\" already exists", split(name).1);
                 Err(SqlError::failed(state::DUPLICATE_TABLE, message))
             }
         };
     }
-    let def = defined(txn.new_sequence(), &statement.options, None)?;
-    let def = owned(txn, def, &statement.options)?;
+    let def = defined(txn.new_object(), &statement.options, None)?;
+    let def = owned(txn, names, def, &statement.options)?;
     txn.put_object(name, Object::Sequence(def));
     Ok(())
 }
 
-fn alter(txn: &mut WriteTxn, name: &str, statement: &SequenceStatement) -> Result<(), SqlError> {
+fn alter(txn: &mut WriteTxn, names: &NameSpaces, statement: &SequenceStatement) -> Result<(), SqlError> {
+    let wanted = parts(&statement.name)?;
+    let name = match names.lookup(&wanted, txn)? {
+        Some(name) => name,
+        None if statement.if_exists => return Ok(()),
+        None => return Err(no_relation(&wanted.join("."))),
+    };
+    let name = name.as_str();
     let Some(Object::Sequence(old)) = txn.object(ObjectKind::Sequence, name).cloned() else {
-        return match (statement.if_exists, is_taken(txn, name)) {
-            (true, false) => Ok(()),
-            (_, false) => Err(no_relation(name)),
-            (_, true) => {
-                let message = format!("\"{name}\" is not a sequence");
-                Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message))
-            }
-        };
+        let message = format!("\"{}\" is not a sequence", shown(name));
+        return Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message));
     };
     if let Some(to) = &statement.rename {
-        let to = fold(to);
-        check_name("sequence", &to)?;
-        if is_taken(txn, &to) {
-            let message = format!("relation \"{to}\" already exists");
+        let to = beside(name, &fold(to));
+        check_name("sequence", split(&to).1)?;
+        if txn.has_relation(&to) {
+            let message = format!("relation \"{}\" already exists", split(&to).1);
             return Err(SqlError::failed(state::DUPLICATE_TABLE, message));
         }
         txn.drop_object(ObjectKind::Sequence, name);
         txn.put_object(&to, Object::Sequence(old));
         return Ok(());
     }
-    let def = owned(txn, defined(old.id, &statement.options, Some(&old))?, &statement.options)?;
+    let def = owned(txn, names, defined(old.id, &statement.options, Some(&old))?, &statement.options)?;
     if def != old {
         txn.put_object(name, Object::Sequence(def));
     }
@@ -150,7 +142,12 @@ fn alter(txn: &mut WriteTxn, name: &str, statement: &SequenceStatement) -> Resul
 }
 
 /// `def` with the owner that OWNED BY says.
-fn owned(txn: &WriteTxn, def: SequenceDef, options: &[SequenceOption]) -> Result<SequenceDef, SqlError> {
+fn owned(
+    txn: &WriteTxn,
+    names: &NameSpaces,
+    def: SequenceDef,
+    options: &[SequenceOption],
+) -> Result<SequenceDef, SqlError> {
     let owned_by = options.iter().find_map(|o| match o {
         SequenceOption::OwnedBy(of) => Some(of),
         _ => None,
@@ -170,7 +167,8 @@ fn owned(txn: &WriteTxn, def: SequenceDef, options: &[SequenceOption]) -> Result
             return Err(SqlError::failed(state::SYNTAX_ERROR, message));
         }
     };
-    let name = table_name(&of)?;
+    let wanted = parts(&of)?;
+    let name = names.lookup(&wanted, txn)?.ok_or_else(|| no_relation(&wanted.join(".")))?;
     let table = txn.table(&name).ok_or_else(|| no_relation(&name))?;
     let column = column.unwrap_or_default();
     let Some(number) = table.column(&column) else { return Err(SqlError::NoColumn { table: name, column }) };
@@ -198,6 +196,8 @@ pub(crate) fn drop_owned(txn: &mut WriteTxn, table: u32, column: Option<u16>) {
     };
     let owned = txn.sequences().filter(|(_, def)| is_owned(def)).map(|(name, _)| name.to_owned());
     for name in owned.collect::<Vec<_>>() {
-        txn.drop_object(ObjectKind::Sequence, &name);
+        if let Some(Object::Sequence(def)) = txn.drop_object(ObjectKind::Sequence, &name) {
+            comments::forget_all(txn, "sequence", def.id);
+        }
     }
 }

@@ -8,5 +8,5 @@
 mod define;
 mod options;
 
-pub(crate) use define::{NewSequence, define, drop_owned, is_taken, restart_owned};
+pub(crate) use define::{NewSequence, define, drop_owned, restart_owned};
 pub(crate) use options::identity_options;

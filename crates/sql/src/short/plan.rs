@@ -46,7 +46,7 @@ use super::parameters::{parameter_column, parameter_of};
 use super::rest::{Rest, Tree, seen};
 use super::values::{KeyValue, key_value};
 use crate::dml::{self, Checks};
-use crate::names::TARGET;
+use crate::names::{TARGET, referenced};
 use crate::numbers::{NEXT_BY_ID, SequenceSession};
 use crate::session::plan;
 use crate::statement::ShortShape as Shape;
@@ -387,7 +387,7 @@ impl Parts {
                 }
                 LogicalPlan::SubqueryAlias(alias) => &alias.input,
                 LogicalPlan::TableScan(scan) => {
-                    let name = scan.table_name.table();
+                    let name = referenced(&scan.table_name);
                     if scan.fetch.is_some() || name != table && name != TARGET {
                         return None;
                     }

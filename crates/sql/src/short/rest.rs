@@ -56,6 +56,7 @@ use lode_page::DataType;
 use super::access::{ChosenRange, ROWS_MAX};
 use super::parameters::{parameter_column, parameter_name};
 use crate::arrow_convert::arrow_type;
+use crate::names::referenced;
 
 /// A scan of a plan, and what its rows must pass before anything else is done with them.
 pub(super) struct Source<'a> {
@@ -92,7 +93,7 @@ impl<'a> Tree<'a> {
     fn add(&mut self, node: &'a LogicalPlan, tables: &[Arc<Table>]) -> Option<Option<usize>> {
         match node {
             LogicalPlan::TableScan(scan) => {
-                let table = tables.iter().find(|t| t.name() == scan.table_name.table())?.clone();
+                let table = tables.iter().find(|t| t.name() == referenced(&scan.table_name))?.clone();
                 self.sources.push(Source { scan, table, conditions: Vec::new() });
                 let of = self.sources.len() - 1;
                 self.require(of, scan.filters.iter().flat_map(split_conjunction));

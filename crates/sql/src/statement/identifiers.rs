@@ -6,21 +6,23 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::dialect::LodeDialect;
 use crate::SqlError;
 use crate::error::state;
-use crate::names::{CATALOG, SCHEMA, fold};
+use crate::names::{CATALOG, fold, in_schema};
 
-/// The table that `name` names: `t`, `public.t` or `lode.public.t`.
+/// The parts of a name, as the catalog has them.
+pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>, SqlError> {
+    let parts: Option<_> = name.0.iter().map(|part| part.as_ident().map(fold)).collect();
+    parts.ok_or_else(|| SqlError::Unsupported(format!("the name {name}")))
+}
+
+/// The engine's name of the relation that `name` names: `t`, `schema.t` or `lode.schema.t`. A name without a schema is one of the
+/// first schema: `schemas/resolve.rs` has put others in their schema.
 pub(crate) fn table_name(name: &ObjectName) -> Result<String, SqlError> {
-    let parts: Vec<String> = name
-        .0
-        .iter()
-        .map(|part| part.as_ident().map(fold))
-        .collect::<Option<_>>()
-        .ok_or_else(|| SqlError::Unsupported(format!("the name {name}")))?;
-    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
+    match parts(name)?.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [table] => Ok((*table).to_owned()),
+        [schema, table] | [CATALOG, schema, table] => Ok(in_schema(schema, table)),
         _ => {
-            let message = format!("there is no schema for {name}: tables are in {CATALOG}.{SCHEMA}");
-            Err(SqlError::failed(state::INVALID_SCHEMA_NAME, message))
+            let message = format!("cross-database references are not implemented: {name}");
+            Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message))
         }
     }
 }

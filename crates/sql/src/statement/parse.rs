@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Sql};
+use datafusion::sql::sqlparser::ast::{AlterSchema, ObjectName, SetExpr, Statement as Sql};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
@@ -16,6 +16,7 @@ use super::depth;
 use super::dialect::LodeDialect;
 use super::identifiers::Overriding;
 use super::inline::{Inline, inline_rows};
+use super::relations::{self, RelationStatement};
 use super::sequences::{self, SequenceStatement};
 use super::short_shape::Shape;
 use crate::SqlError;
@@ -34,6 +35,8 @@ pub struct Statement {
     shape: Arc<OnceLock<Option<Arc<Shape>>>>,
     /// What sqlparser has no tree for.
     pub(crate) sequence: Option<Arc<SequenceStatement>>,
+    /// The same.
+    pub(crate) relation: Option<Arc<RelationStatement>>,
     /// Whether it is a MOVE: the tree of both is that of FETCH.
     pub(crate) moves: bool,
     /// The rows of a COPY FROM STDIN that stand behind it.
@@ -61,9 +64,15 @@ impl Statement {
             names,
             shape: Arc::default(),
             sequence: None,
+            relation: None,
             moves: false,
             rows: None,
         }
+    }
+
+    /// The same statement with names in their schemas.
+    pub(crate) fn with_names(&self, parsed: Parsed) -> Self {
+        Self { parsed: Arc::new(parsed), shape: Arc::default(), ..self.clone() }
     }
 
     /// Another tree of the same statement, whose result has columns of the same names.
@@ -134,7 +143,13 @@ impl Statement {
             let next = parser.parser.peek_token();
             let mut sequence = None;
             let mut moves = false;
+            let relation = match &next.token {
+                Token::Word(_) if separated => relations::parse(&mut parser.parser),
+                _ => Ok(None),
+            };
+            let relation = relation.map_err(|e| placed(e.into(), script))?.map(Arc::new);
             let parsed = match &next.token {
+                _ if relation.is_some() => no_tree(),
                 Token::EOF => return Ok(statements),
                 found if !separated => {
                     return Err(SqlError::Syntax {
@@ -185,9 +200,18 @@ impl Statement {
             if let Some((_, overriding)) = overridden.iter().find(|(at, _)| within(at)) {
                 note_overriding(&mut parsed, *overriding);
             }
-            statements.push(Self { sequence, moves, ..Self::new(parsed, depth) });
+            statements.push(Self { sequence, relation, moves, ..Self::new(parsed, depth) });
         }
     }
+}
+
+/// What stands for a statement that sqlparser has no tree for. Nothing carries it out.
+fn no_tree() -> Parsed {
+    Parsed::Statement(Box::new(Sql::AlterSchema(AlterSchema {
+        name: ObjectName(Vec::new()),
+        if_exists: false,
+        operations: Vec::new(),
+    })))
 }
 
 /// The tokens without `OVERRIDING SYSTEM VALUE` and `OVERRIDING USER VALUE`, which the parser does not know, and where these
@@ -321,6 +345,7 @@ mod tests {
         check("\"Orders\"", Some("Orders"));
         check("public.orders", Some("orders"));
         check("lode.public.orders", Some("orders"));
-        check("elsewhere.orders", None);
+        check("elsewhere.orders", Some("elsewhere\u{1f}orders"));
+        check("nowhere.public.orders", None);
     }
 }

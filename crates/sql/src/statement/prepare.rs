@@ -97,6 +97,7 @@ impl VisitorMut for Preparer {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         minus_before_power(expr);
+        own_functions(expr);
         names_of_relations(expr);
         literals::give_types(expr);
         microseconds(expr);
@@ -162,6 +163,16 @@ fn minus_before_power(expr: &mut Expr) {
             op: BinaryOperator::PGExp,
             right: Box::new(take(right)),
         };
+    }
+}
+
+/// `pg_catalog.f(x)` is `f(x)`.
+fn own_functions(expr: &mut Expr) {
+    let Expr::Function(f) = expr else { return };
+    if let [schema, _] = f.name.0.as_slice()
+        && schema.as_ident().is_some_and(|i| i.value.eq_ignore_ascii_case("pg_catalog"))
+    {
+        f.name.0.remove(0);
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) enum SequenceOption {
 pub(crate) struct SequenceStatement {
     /// Whether it is CREATE SEQUENCE.
     pub(crate) creates: bool,
+    /// Whether it is CREATE TEMPORARY SEQUENCE.
+    pub(crate) temporary: bool,
     /// IF NOT EXISTS of the first, IF EXISTS of the second.
     pub(crate) if_exists: bool,
     pub(crate) name: ObjectName,
@@ -47,7 +49,9 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text),
         _ => false,
     };
-    (word(0, "create") || word(0, "alter")) && word(1, "sequence")
+    let temporary = word(1, "temporary") || word(1, "temp");
+    word(0, "create") && temporary && word(2, "sequence")
+        || (word(0, "create") || word(0, "alter")) && word(1, "sequence")
 }
 
 /// Parses one of these.
@@ -56,6 +60,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<SequenceStatement, Parser
     if !creates {
         parser.expect_keyword_is(Keyword::ALTER)?;
     }
+    let temporary = creates && parser.parse_one_of_keywords(&[Keyword::TEMPORARY, Keyword::TEMP]).is_some();
     parser.expect_keyword_is(Keyword::SEQUENCE)?;
     let if_exists = match creates {
         true => parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]),
@@ -64,7 +69,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<SequenceStatement, Parser
     let name = parser.parse_object_name(false)?;
     if !creates && parser.parse_keywords(&[Keyword::RENAME, Keyword::TO]) {
         let rename = Some(parser.parse_identifier()?);
-        return Ok(SequenceStatement { creates, if_exists, name, options: Vec::new(), rename });
+        return Ok(SequenceStatement { creates, temporary, if_exists, name, options: Vec::new(), rename });
     }
     let mut options = Vec::new();
     while let Some(option) = option(parser, creates)? {
@@ -73,7 +78,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<SequenceStatement, Parser
     if !creates && options.is_empty() {
         return parser.expected_ref("an option of the sequence", parser.peek_token_ref());
     }
-    Ok(SequenceStatement { creates, if_exists, name, options, rename: None })
+    Ok(SequenceStatement { creates, temporary, if_exists, name, options, rename: None })
 }
 
 fn option(parser: &mut Parser<'_>, creates: bool) -> Result<Option<SequenceOption>, ParserError> {

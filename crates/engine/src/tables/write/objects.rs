@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::WriteTxn;
-use crate::tables::objects::{self, Object, ObjectKind, SequenceDef};
+use crate::tables::objects::{self, Object, ObjectKind, SequenceDef, ViewDef};
 use crate::tables::table::Table;
 
 impl WriteTxn {
-    /// The number of a new sequence.
-    pub fn new_sequence(&self) -> u32 {
+    /// The number of a new sequence or view.
+    pub fn new_object(&self) -> u32 {
         self.snapshot.storage().extents().new_owner().raw()
     }
 
@@ -20,6 +20,17 @@ impl WriteTxn {
     /// The sequences, by name, as the transaction has them.
     pub fn sequences(&self) -> impl Iterator<Item = (&str, &SequenceDef)> {
         objects::sequences(&self.catalog.objects)
+    }
+
+    /// The views, by name, as the transaction has them.
+    pub fn views(&self) -> impl Iterator<Item = (&str, &ViewDef)> {
+        objects::views(&self.catalog.objects)
+    }
+
+    /// The objects of a kind, by name, as the transaction has them.
+    pub fn objects(&self, kind: ObjectKind) -> impl Iterator<Item = (&str, &Object)> {
+        let named = self.catalog.objects.get(&kind).into_iter().flatten();
+        named.map(|(name, object)| (name.as_str(), object))
     }
 
     /// The tables, as the transaction has them.
