@@ -105,6 +105,11 @@ impl World {
                 }
             }
             16 => self.load_some(open, t),
+            19 if self.kind.ends => {
+                let ids = self.some(open, t, 60);
+                let rows = self.changed(open, t, &ids, true);
+                open.update(t, &rows);
+            }
             17..19 => {
                 open.savepoint = Some(open.save());
                 self.statement(open);
