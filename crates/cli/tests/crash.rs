@@ -12,12 +12,10 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::Write;
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use common::{Dir, lines_of, lode, number, succeed};
+use common::shell::Shell;
+use common::{Dir, lode, number, succeed};
 use lode_base::random::Random;
 
 /// The most statements of a round.
@@ -102,69 +100,12 @@ fn statement(random: &mut Random, state: &mut State, copy_from: &str) -> String 
     }
 }
 
-/// A child process that takes statements and whose output arrives line by line.
-struct Shell {
-    child: Child,
-    stdin: ChildStdin,
-    lines: Receiver<String>,
-}
-
-impl Shell {
-    fn open(drive: &str) -> Self {
-        let mut child = lode()
-            .args(["sql", drive, "--partitions", "1", "--memory", "64MB"])
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("lode starts");
-        let stdin = child.stdin.take().unwrap();
-        let lines = lines_of(&mut child);
-        Self { child, stdin, lines }
-    }
-
-    /// Sends statements. They fit in the pipe, so this does not wait.
-    fn send(&mut self, script: &str) {
-        assert!(script.len() < 32_768);
-        self.stdin.write_all(script.as_bytes()).expect("lode reads its input");
-    }
-
-    /// Kills it and returns what it had written.
-    fn kill(mut self) -> Vec<String> {
-        self.child.kill().expect("the child can be killed");
-        self.child.wait().expect("the child can be waited for");
-        self.lines.iter().collect()
-    }
-
-    fn line(&mut self) -> String {
-        match self.lines.recv_timeout(Duration::from_secs(120)) {
-            Ok(line) => line,
-            Err(_) => {
-                let _ = self.child.kill();
-                let mut stderr = String::new();
-                let _ = std::io::Read::read_to_string(self.child.stderr.as_mut().unwrap(), &mut stderr);
-                panic!("lode ended or hangs: {stderr}");
-            }
-        }
-    }
-
-    /// The rows of a printed table, up to its `(n rows)`.
-    fn rows(&mut self) -> Vec<Vec<String>> {
-        let (_heading, _rule) = (self.line(), self.line());
-        let mut rows = Vec::new();
-        loop {
-            let line = self.line();
-            if line.starts_with('(') {
-                return rows;
-            }
-            rows.push(line.split_whitespace().map(String::from).collect());
-        }
-    }
-
-    fn state(&mut self) -> State {
-        let int = |s: &String| s.parse::<i64>().unwrap_or_else(|_| panic!("{s} is not a number"));
-        let rows = self.rows().iter().map(|r| (int(&r[0]), int(&r[1]))).collect();
-        let tables = self.rows().into_iter().map(|mut r| r.remove(0)).collect();
-        State { rows, tables }
-    }
+/// The state that a shell reads.
+fn state_of(shell: &mut Shell) -> State {
+    let int = |s: &String| s.parse::<i64>().unwrap_or_else(|_| panic!("{s} is not a number"));
+    let rows = shell.rows().iter().map(|r| (int(&r[0]), int(&r[1]))).collect();
+    let tables = shell.rows().into_iter().map(|mut r| r.remove(0)).collect();
+    State { rows, tables }
 }
 
 const READ: &str = "SELECT id, v FROM acc;\n\
@@ -192,7 +133,7 @@ fn every_acknowledged_commit_survives_sigkill_and_nothing_else() {
             continue;
         }
         shell.send(READ);
-        let found = shell.state();
+        let found = state_of(&mut shell);
         assert!(
             possible.contains(&found),
             "seed {seed}, kill {kill}: found {}; possible were {:?}",

@@ -106,7 +106,6 @@ impl Alteration<'_> {
             AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
                 self.drop_constraint(work, fold(name), *if_exists, *drop_behavior).await?
             }
-            AlterTableOperation::OwnerTo { .. } => work,
             other => return Err(SqlError::Unsupported(format!("ALTER TABLE {other}"))),
         };
         Ok((work, name))

@@ -198,7 +198,7 @@ async fn create_table_as(
     let (mut work, snapshot) = session.work().await?.snapshot().await?;
     if snapshot.table(&name).is_some() && create.if_not_exists {
         work.finish()?;
-        return Ok(StatementResult::done("CREATE TABLE"));
+        return Ok(StatementResult::done("CREATE TABLE AS"));
     }
     let state = session.state_at(snapshot, None);
     let query = Parsed::Statement(Box::new(Sql::Query(Box::new(query.clone()))));

@@ -7,6 +7,7 @@ use lode_engine::{
 
 use crate::error::state;
 use crate::names::{shown, split};
+use crate::namespaces::has_key;
 use crate::statement::{StatementResult, parts};
 use crate::view_readers::{check_unread, drop_readers, drop_views};
 use crate::{Session, SqlError, comments, sequences};
@@ -65,6 +66,12 @@ fn missing(verb: &str, name: &str) -> SqlError {
 }
 
 fn drop_index(txn: &mut WriteTxn, name: &str) -> Result<(), SqlError> {
+    if let Some(table) = txn.tables().find(|t| has_key(t, name)) {
+        let (own, table) = (split(name).1, shown(table.name()));
+        let message =
+            format!("cannot drop index {own} because constraint {own} on table {table} requires it");
+        return Err(SqlError::failed(state::DEPENDENT_OBJECTS_STILL_EXIST, message));
+    }
     if !txn.has_index(name) {
         let message = format!("\"{}\" is not an index", shown(name));
         return Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message));
@@ -105,6 +112,16 @@ fn drop_tables(txn: &mut WriteTxn, names: Vec<String>, cascade: bool) -> Result<
         } else {
             let what = format!("drop table \"{}\"", shown(name));
             check_unread(txn, relation, None, state::DEPENDENT_OBJECTS_STILL_EXIST, &what)?;
+        }
+    }
+    // Those that go together do not keep each other.
+    for (name, _) in &left {
+        let Some(table) = txn.table(name) else { continue };
+        for c in &table.def().constraints {
+            let goes = matches!(&c.rule, Rule::ForeignKey { parent, .. } if names.contains(parent) && parent != *name);
+            if goes {
+                txn.drop_constraint(name, &c.name)?;
+            }
         }
     }
     // One that another references goes after it.

@@ -301,7 +301,6 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
         && let Some((name, value, local)) = set_config(query)
     {
         show::put(session, &name, &value, local)?;
-        let value = session.setting(&name).unwrap_or_default();
         let rows = show::rows(&["set_config"], vec![vec![value]])?;
         return Ok(rows.named(statement.names.as_deref()));
     }

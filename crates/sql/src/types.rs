@@ -10,6 +10,7 @@ use lode_page::DataType;
 use crate::SqlError;
 use crate::arrow_convert::arrow_type;
 use crate::error::state;
+use crate::semantics::timestamp_digits::DIGITS_MAX;
 
 /// The type of a column declared as `declared`, and the longest text it may hold, in characters.
 ///
@@ -38,12 +39,25 @@ pub(crate) fn declared_type(declared: &Sql) -> Result<(DataType, Option<u32>), S
         | Sql::CharVarying(Some(n)) => Ok((DataType::Text, max_chars(declared, n)?)),
         Sql::Bytea | Sql::Blob(None) => plain(DataType::Bytea),
         Sql::Date => plain(DataType::Date),
-        Sql::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
-            plain(DataType::Timestamp)
+        Sql::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => plain(DataType::Timestamp),
+        Sql::Custom(name, modifiers)
+            if name.to_string().eq_ignore_ascii_case("bpchar") && modifiers.is_empty() =>
+        {
+            plain(DataType::Text)
         }
         _ => Err(unknown_type(declared)
             .unwrap_or_else(|| SqlError::Unsupported(format!("columns of type {declared}")))),
     }
+}
+
+/// The digits of seconds behind the point that a column declared as TIMESTAMP(n) has, if these are not all.
+pub(crate) fn timestamp_digits(column: &ColumnDef) -> Option<u32> {
+    if column.ty.data_type != DataType::Timestamp {
+        return None;
+    }
+    let (_, rest) = column.declared.split_once('(')?;
+    let digits = rest.split_once(')')?.0.trim().parse().ok()?;
+    (digits < DIGITS_MAX).then_some(digits)
 }
 
 /// The error of a type that PostgreSQL does not have either; `None` if it is one that only Lode lacks.

@@ -18,6 +18,7 @@
 //! how many statements of each agree. `LODE_POSTGRES=NAME` does so for one script, and shows all its disagreements.
 
 mod postgres {
+    pub(crate) mod place;
     pub(crate) mod recording;
     pub(crate) mod run;
     pub(crate) mod script;
@@ -28,6 +29,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use lode_sql::Offload;
+use postgres::place::Place;
 use postgres::run::{Disagreement, Outcome, Settings, run};
 use postgres::script;
 
@@ -36,21 +38,33 @@ const SCRIPTS: &[&str] = &[
     "alter_add_drop_column",
     "alter_defaults_not_null",
     "basics",
+    "comments",
     "defaults",
+    "drop_cascade",
     "on_conflict_sessions",
+    "schemas",
+    "search_path",
     "sequence_limits",
     "set_functions",
+    "temporary_tables",
+    "views",
+    "views_replace_drop",
 ];
 /// Disagreements of a script that `all_scripts` shows: later ones often follow from the first.
 const SHOWN_MAX: usize = 3;
 /// The table of `docs/sql.md` that explains the names of differences.
 const HEADING: &str = "### Differences by name";
 
-const SETTINGS: [Settings; 4] = [
-    Settings { offload: Offload::Off, changes: "delta" },
-    Settings { offload: Offload::Off, changes: "pages" },
-    Settings { offload: Offload::Auto, changes: "delta" },
-    Settings { offload: Offload::Auto, changes: "pages" },
+const SETTINGS: [Settings; 9] = [
+    Settings { offload: Offload::Off, changes: "delta", place: Place::Memory },
+    Settings { offload: Offload::Off, changes: "pages", place: Place::Memory },
+    Settings { offload: Offload::Auto, changes: "delta", place: Place::Memory },
+    Settings { offload: Offload::Auto, changes: "pages", place: Place::Memory },
+    Settings { offload: Offload::Index, changes: "delta", place: Place::Memory },
+    Settings { offload: Offload::Pages, changes: "pages", place: Place::Memory },
+    Settings { offload: Offload::Aggregate, changes: "pages", place: Place::Memory },
+    Settings { offload: Offload::Rows, changes: "delta", place: Place::Tcp },
+    Settings { offload: Offload::Auto, changes: "delta", place: Place::Modelled },
 ];
 
 fn folder() -> PathBuf {
@@ -105,6 +119,31 @@ fn scripts_agree_with_postgres_with_offload_on_deltas() {
 #[test]
 fn scripts_agree_with_postgres_with_offload_on_pages() {
     passes(&SETTINGS[3]);
+}
+
+#[test]
+fn scripts_agree_with_postgres_with_the_index_on_deltas() {
+    passes(&SETTINGS[4]);
+}
+
+#[test]
+fn scripts_agree_with_postgres_with_pages_of_the_drive() {
+    passes(&SETTINGS[5]);
+}
+
+#[test]
+fn scripts_agree_with_postgres_with_aggregates_of_the_drive() {
+    passes(&SETTINGS[6]);
+}
+
+#[test]
+fn scripts_agree_with_postgres_over_a_connection() {
+    passes(&SETTINGS[7]);
+}
+
+#[test]
+fn scripts_agree_with_postgres_on_a_modelled_device() {
+    passes(&SETTINGS[8]);
 }
 
 #[test]

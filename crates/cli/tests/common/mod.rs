@@ -1,6 +1,8 @@
 //! Runs the real binary.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod shell;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -23,6 +23,8 @@ use lode_engine::{ColumnDef, Fill, Rule, TableDef};
 
 use crate::arrow_convert::arrow_type;
 use crate::error::state;
+use crate::semantics::timestamp_digits::rounded;
+use crate::types::timestamp_digits;
 use crate::{SqlError, semantics};
 
 /// The CHECKs of one table.
@@ -32,6 +34,8 @@ pub(crate) struct Checks {
     schema: Arc<Schema>,
     checks: Vec<Check>,
     generated: Vec<Generated>,
+    /// Columns of TIMESTAMP(n), with n.
+    rounded: Vec<(u16, u32)>,
     /// The table's definition, if it has generated columns.
     def: Option<Arc<TableDef>>,
 }
@@ -122,7 +126,9 @@ impl Checks {
             generated.push(Generated { column, columns, expression });
         }
         let def = (!generated.is_empty()).then(|| Arc::new(table.clone()));
-        Ok(Self { table: table.name.clone(), schema, checks, generated, def })
+        let rounded = (0u16..).zip(&table.columns).filter_map(|(i, c)| Some((i, timestamp_digits(c)?)));
+        let rounded = rounded.collect();
+        Ok(Self { table: table.name.clone(), schema, checks, generated, rounded, def })
     }
 
     /// The CHECKs that look at one of these columns.
@@ -146,6 +152,7 @@ impl Checks {
 
     /// Computes the generated columns of rows, as far as the columns are known that they look at, and checks the rows.
     pub(crate) fn complete(&self, known: &mut BTreeMap<u16, ArrayRef>, rows: usize) -> Result<(), SqlError> {
+        self.round(known)?;
         if let Some(def) = self.def.as_ref().filter(|_| rows > 0) {
             let batch = self.batch(known, rows)?;
             for g in &self.generated {
@@ -154,8 +161,19 @@ impl Checks {
                     known.insert(g.column, super::load::cast_to(def, g.column, &values)?);
                 }
             }
+            self.round(known)?;
         }
         self.verify(known, rows)
+    }
+
+    /// Rounds the values of TIMESTAMP(n) columns.
+    fn round(&self, known: &mut BTreeMap<u16, ArrayRef>) -> Result<(), SqlError> {
+        for (column, digits) in &self.rounded {
+            if let Some(moments) = known.get_mut(column) {
+                *moments = rounded(moments, *digits)?;
+            }
+        }
+        Ok(())
     }
 
     /// The other columns that are needed for an UPDATE of `assigned`: those of each CHECK that looks at a column that

@@ -28,7 +28,9 @@ use super::shared::{cast_assigned, plan_query, run_to_end};
 use crate::SqlError;
 use crate::error::state;
 use crate::numbers::call_next;
+use crate::semantics::timestamp_digits::rounded;
 use crate::statement::{Overriding, column_count, fold, overriding, parse_expression, prepare};
+use crate::types::timestamp_digits;
 
 /// What a column is filled with if nothing is given.
 pub(crate) fn filling(column: &ColumnDef) -> Result<Expr, SqlError> {
@@ -131,6 +133,12 @@ fn with_fillings<'a>(insert: &'a Insert, table: &Table) -> Result<Cow<'a, Insert
     };
     missing.retain(|&c| !matches!(def.columns[c].fill, Fill::Null | Fill::Generated(_)));
     let is_short_list = insert.columns.is_empty() && given.len() < live.len();
+    if let SetExpr::Values(values) = source.body.as_ref()
+        && values.rows.iter().any(|row| row.content.len() != given.len())
+        && !insert.columns.is_empty()
+    {
+        return Ok(Cow::Borrowed(insert));
+    }
     let SetExpr::Values(values) = source.body.as_ref() else {
         let mut replaced = Vec::new();
         for &c in &given {
@@ -307,7 +315,10 @@ pub(crate) async fn check_default(
     }
     // A constant that its column cannot hold is an error of the definition.
     let batch = run_to_end(session, &plan).await?;
-    let value = super::load::cast_to(table, column, batch.column(1))?;
+    let mut value = super::load::cast_to(table, column, batch.column(1))?;
+    if let Some(digits) = timestamp_digits(&table.columns[usize::from(column)]) {
+        value = rounded(&value, digits)?;
+    }
     Ok(Some(super::column_of(table, column, &value)?.value(0)))
 }
 

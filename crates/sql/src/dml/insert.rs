@@ -5,14 +5,18 @@ use std::sync::Arc;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::DFSchema;
+use datafusion::common::{Column as ColumnName, DFSchema, ScalarValue};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, Values, WriteOp};
+use datafusion::logical_expr::{
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Values, WriteOp,
+};
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Insert, OnInsert, Statement as Sql, TableObject};
+use datafusion::sql::sqlparser::ast::{
+    Insert, ObjectName, OnInsert, Query, SetExpr, Statement as Sql, TableObject,
+};
 use futures::{StreamExt, stream};
-use lode_engine::{Snapshot, Table, TableDef};
+use lode_engine::{ColumnDef, Snapshot, Table, TableDef};
 use lode_page::Column;
 
 use super::checks::Checks;
@@ -22,6 +26,7 @@ use super::load::columns_of;
 use super::load::completed;
 use super::returning::Returning;
 use super::shared::{Change, check_assignable};
+use crate::arrow_convert::arrow_type;
 use crate::error::state;
 use crate::options::LodeOptions;
 use crate::session::{plan, start};
@@ -131,12 +136,55 @@ pub(crate) async fn planned_insert(
     check_count(statement, table.def())?;
     let mut plain = super::filled(statement, table)?.into_owned();
     (plain.on, plain.returning, plain.table_alias) = (None, None, None);
+    if let Some(source) = plain.source.take_if(|source| !matches!(source.body.as_ref(), SetExpr::Values(_))) {
+        let input = projected(state, table.def(), &plain.columns, source).await?;
+        check_inserted(&input, table.def())?;
+        return Ok(input);
+    }
     let plan = plan(state, Parsed::Statement(Box::new(Sql::Insert(plain)))).await?;
     let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
         return Err(SqlError::Unsupported("INSERT that overwrites or replaces".into()));
     };
     check_inserted(&input, table.def())?;
     with_nullable_values(Arc::unwrap_or_clone(input))
+}
+
+/// The plan of an INSERT from a query: its columns in the order of the table's, each cast to the type of its column. DataFusion's own
+/// plan of an INSERT takes every VALUES in the query for the rows of the table.
+async fn projected(
+    state: &SessionState,
+    table: &TableDef,
+    columns: &[ObjectName],
+    source: Box<Query>,
+) -> Result<LogicalPlan, SqlError> {
+    let source = plan(state, Parsed::Statement(Box::new(Sql::Query(source)))).await?;
+    let live: Vec<&ColumnDef> = table.live_columns().map(|c| &table.columns[usize::from(c)]).collect();
+    let names: Vec<String> = match columns {
+        [] => live.iter().map(|c| c.name.clone()).collect(),
+        named => named.iter().filter_map(|n| n.0.last()?.as_ident().map(fold)).collect(),
+    };
+    if let Some(twice) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
+        return Err(SqlError::ColumnTwice { column: names[twice].clone(), how: "named" });
+    }
+    let given = source.schema().fields().len();
+    if given != names.len() && !(columns.is_empty() && given < names.len()) {
+        let message = format!("INSERT has {given} expressions for {} target columns", names.len());
+        return Err(SqlError::failed(state::SYNTAX_ERROR, message));
+    }
+    let mut exprs = Vec::with_capacity(live.len());
+    for column in live {
+        let to = arrow_type(column.ty.data_type);
+        let place = names.iter().position(|name| *name == column.name).filter(|place| *place < given);
+        let value = match place {
+            Some(place) => {
+                let field = source.schema().qualified_field(place);
+                Expr::Column(ColumnName::from(field)).cast_to(&to, source.schema())?
+            }
+            None => Expr::Literal(ScalarValue::Null, None).cast_to(&to, source.schema())?,
+        };
+        exprs.push(value.alias(&column.name));
+    }
+    Ok(LogicalPlanBuilder::from(source).project(exprs)?.build()?)
 }
 
 /// The table of an INSERT.

@@ -58,6 +58,7 @@ fn of_engine(e: &EngineError) -> ErrorFields {
             ErrorFields::of(table).constraint(constraint)
         }
         EngineError::NotNull { table, column }
+        | EngineError::ContainsNulls { table, column }
         | EngineError::TooLong { table, column, .. }
         | EngineError::DuplicateColumn { table, column } => ErrorFields::of(table).column(column),
         EngineError::NoSuchTable(table)

@@ -84,9 +84,9 @@ const PHRASES: &[Phrase] = &[
         example: "SELECT * FROM t UNION SELECT a FROM t",
     },
     Phrase {
-        text: "Column count doesn't match insert query",
-        state: state::SYNTAX_ERROR,
-        example: "INSERT INTO t (a) SELECT * FROM t",
+        text: "Timestamp out of range",
+        state: state::DATETIME_FIELD_OVERFLOW,
+        example: "SELECT TIMESTAMP '2024-01-01' + INTERVAL '300000 years'",
     },
     Phrase {
         text: "The subquery should only return one column",

@@ -3,13 +3,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use lode_engine::{AllObjects, ObjectKind, Snapshot, WriteTxn};
+use lode_engine::{AllObjects, Constraint, ObjectKind, Rule, Snapshot, Table, WriteTxn};
 use parking_lot::Mutex;
 
 use super::path::SearchPath;
 use crate::SqlError;
 use crate::error::state;
-use crate::names::{CATALOG, SCHEMA, in_schema};
+use crate::names::{CATALOG, SCHEMA, in_schema, split};
 
 /// The name by which a session calls its schema of temporary relations.
 pub(crate) const TEMPORARY: &str = "pg_temp";
@@ -55,14 +55,27 @@ pub(crate) trait Relations {
     fn has_schema(&self, name: &str) -> bool;
 }
 
+/// Whether a table has a key of this name: it has an index, whose name is taken as that of any other.
+pub(crate) fn has_key(table: &Table, name: &str) -> bool {
+    let (schema, own) = split(name);
+    let (of, table_name) = split(table.name());
+    let def = table.def();
+    let is_unique = |c: &Constraint| matches!(c.rule, Rule::Unique { .. }) && c.name == own;
+    let is_primary = || !def.primary_key.is_empty() && own.strip_suffix("_pkey") == Some(table_name);
+    schema == of && (def.constraints.iter().any(is_unique) || is_primary())
+}
+
+fn has_index(table: &Table, name: &str) -> bool {
+    table.indexes().iter().any(|i| i.name == name) || has_key(table, name)
+}
+
 impl Relations for Snapshot {
     fn has_relation(&self, name: &str) -> bool {
         let is_object = |kind| self.object(kind, name).is_some();
-        let has_index = || self.tables().any(|t| t.indexes().iter().any(|i| i.name == name));
         self.table(name).is_some()
             || is_object(ObjectKind::View)
             || is_object(ObjectKind::Sequence)
-            || has_index()
+            || self.tables().any(|t| has_index(t, name))
     }
 
     fn has_schema(&self, name: &str) -> bool {
@@ -73,11 +86,10 @@ impl Relations for Snapshot {
 impl Relations for AllObjects {
     fn has_relation(&self, name: &str) -> bool {
         let is_object = |kind| self.get(kind, name).is_some();
-        let has_index = || self.tables().any(|t| t.indexes().iter().any(|i| i.name == name));
         self.table(name).is_some()
             || is_object(ObjectKind::View)
             || is_object(ObjectKind::Sequence)
-            || has_index()
+            || self.tables().any(|t| has_index(t, name))
     }
 
     fn has_schema(&self, name: &str) -> bool {
@@ -91,7 +103,7 @@ impl Relations for WriteTxn {
         self.table(name).is_some()
             || is_object(ObjectKind::View)
             || is_object(ObjectKind::Sequence)
-            || self.has_index(name)
+            || self.tables().any(|t| has_index(t, name))
     }
 
     fn has_schema(&self, name: &str) -> bool {

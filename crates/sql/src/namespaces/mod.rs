@@ -12,6 +12,6 @@ mod known;
 mod path;
 mod resolve;
 
-pub(crate) use known::{NameSpaces, Relations, TEMPORARY, Temporary};
+pub(crate) use known::{NameSpaces, Relations, TEMPORARY, Temporary, has_key};
 pub(crate) use path::SearchPath;
 pub(crate) use resolve::{no_schema, resolve};

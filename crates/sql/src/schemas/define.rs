@@ -49,15 +49,14 @@ pub(crate) async fn create_schema(session: &Session, statement: &Sql) -> Result<
     Ok(StatementResult::done("CREATE SCHEMA"))
 }
 
-/// `ALTER SCHEMA s RENAME TO t`. There are no owners, so `OWNER TO` changes nothing.
+/// `ALTER SCHEMA s RENAME TO t`.
 pub(crate) async fn alter_schema(
     session: &Session,
     alter: &AlterSchema,
 ) -> Result<StatementResult, SqlError> {
     let name = one_part(&alter.name)?;
     let to = match alter.operations.as_slice() {
-        [AlterSchemaOperation::Rename { name }] => Some(one_part(name)?),
-        [AlterSchemaOperation::OwnerTo { .. }] => None,
+        [AlterSchemaOperation::Rename { name }] => one_part(name)?,
         _ => return Err(SqlError::Unsupported("ALTER SCHEMA with more than RENAME TO".into())),
     };
     session
@@ -65,7 +64,6 @@ pub(crate) async fn alter_schema(
             if txn.object(ObjectKind::Schema, &name).is_none() && !FIXED.contains(&name.as_str()) {
                 return Err(no_schema(&name));
             }
-            let Some(to) = to else { return Ok(()) };
             check_name("schema", &to)?;
             check_unreserved(&to)?;
             if FIXED.contains(&name.as_str()) {

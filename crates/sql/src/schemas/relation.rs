@@ -18,6 +18,7 @@ pub(crate) async fn alter_relation(
         RelationStatement::Alter { kind, if_exists, name, action } => {
             (*kind, *if_exists, name, action.clone())
         }
+        RelationStatement::Refused(what) => return Err(SqlError::Unsupported(what.clone())),
         RelationStatement::CommentOnConstraint { constraint, table, text } => {
             let subject = comments::Subject::Constraint(constraint.clone(), table.clone());
             return comments::comment(session, subject, text.clone()).await;
@@ -71,7 +72,7 @@ fn act(txn: &mut WriteTxn, relation: &str, action: RelationAction) -> Result<(),
             txn.put_object(relation, Object::View(view));
             Ok(())
         }
-        RelationAction::Owner => Ok(()),
+        RelationAction::Owner => Err(SqlError::Unsupported("OWNER TO: there are no owners".into())),
     }
 }
 

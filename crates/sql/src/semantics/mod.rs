@@ -30,6 +30,7 @@ mod set_operations;
 mod sum;
 mod text;
 mod time;
+pub(crate) mod timestamp_digits;
 mod to_char;
 
 use std::sync::Arc;
@@ -258,6 +259,7 @@ pub(crate) fn expression(mut expr: Expr, schema: &DFSchema) -> Result<Expr> {
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     use datafusion::execution::FunctionRegistry;
     state.register_udf(Arc::new(to_char::ToChar::default().into()))?;
+    state.register_udf(Arc::new(timestamp_digits::TimestampDigits::default().into()))?;
     state.register_expr_planner(Arc::new(operands::Operands))?;
     series::register(state)?;
     Ok(())

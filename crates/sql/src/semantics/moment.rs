@@ -261,6 +261,19 @@ fn year(text: &str) -> Result<i64, Wrong> {
 }
 
 fn date(of: &[String], parts: &mut Parts) -> Result<(), Wrong> {
+    if let [a, b] = of
+        && b.len() == 3
+        && a.len() > 2
+    {
+        // `2024-060`: the day of a year.
+        let (y, mut rest, mut m) = (year(a)?, digits::<u32>(b)?, 1);
+        while m < 12 && rest > month_days(y, m) {
+            rest -= month_days(y, m);
+            m += 1;
+        }
+        (parts.year, parts.month, parts.day) = (Some(y), Some(m), Some(rest));
+        return Ok(());
+    }
     let [a, b, c] = of else { return Err(Wrong::Format) };
     let (y, m, d) = match (month(a), month(b)) {
         (_, Some(m)) if a.len() > 2 => (a, m, c),
@@ -404,15 +417,22 @@ fn time(text: &str) -> Result<i64, Wrong> {
     Ok(((hour * 60 + minute) * 60 + second) * MICROS_A_SECOND + micros)
 }
 
-/// Days since 1970-01-01.
-fn day(year: i64, month: u32, day: u32) -> Result<i32, Wrong> {
+/// The days of a month.
+fn month_days(year: i64, month: u32) -> u32 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let length = match month {
+    match month {
         2 => 28 + u32::from(leap),
         4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return Err(Wrong::Range),
-    };
+        _ => 31,
+    }
+}
+
+/// Days since 1970-01-01.
+fn day(year: i64, month: u32, day: u32) -> Result<i32, Wrong> {
+    if !(1..=12).contains(&month) {
+        return Err(Wrong::Range);
+    }
+    let length = month_days(year, month);
     if !(1..=YEAR_MAX).contains(&year) || day == 0 || day > length {
         return Err(Wrong::Range);
     }

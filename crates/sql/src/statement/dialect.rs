@@ -8,10 +8,11 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{ColumnOption, Expr};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// The dialect of all statements.
 #[derive(Debug)]
@@ -30,6 +31,28 @@ impl Dialect for LodeDialect {
     /// The parser checks the dialect's type at some places.
     fn dialect(&self) -> TypeId {
         TypeId::of::<PostgreSqlDialect>()
+    }
+
+    /// The parser takes some words of other dialects behind a column, and then leaves them out.
+    fn parse_column_option(
+        &self,
+        parser: &mut Parser<'_>,
+    ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
+        const OF_OTHERS: [Keyword; 7] = [
+            Keyword::AUTO_INCREMENT,
+            Keyword::AUTOINCREMENT,
+            Keyword::ASC,
+            Keyword::DESC,
+            Keyword::AS,
+            Keyword::SRID,
+            Keyword::IDENTITY,
+        ];
+        match &parser.peek_token_ref().token {
+            Token::Word(w) if OF_OTHERS.contains(&w.keyword) => {
+                parser.expected_ref("',' or ')' after column definition", parser.peek_token_ref())
+            }
+            _ => Ok(None),
+        }
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, expr: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {

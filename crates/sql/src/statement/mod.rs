@@ -15,6 +15,7 @@ mod names;
 mod output_names;
 mod parse;
 mod prepare;
+mod refused;
 mod relations;
 mod result;
 mod rows;

@@ -14,13 +14,15 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem,
-    SetExpr, Statement as Sql, TableFactor, TypedString, UnaryOperator, Value, Visit, VisitMut, Visitor,
-    VisitorMut, visit_expressions,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, Query, Select,
+    SelectItem, SetExpr, Statement as Sql, TableFactor, TimezoneInfo, TypedString, UnaryOperator, Value,
+    Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 
 use super::shape::Shape;
 use super::{assignments, literals, rows};
+use crate::error::state;
+use crate::semantics::timestamp_digits::{DIGITS_MAX, FUNCTION};
 use crate::{SqlError, series};
 
 /// Prepares a statement. Recurses over it.
@@ -76,6 +78,7 @@ impl VisitorMut for Preparer {
         if query.for_clause.is_some() || query.settings.is_some() || query.format_clause.is_some() {
             return refuse("FOR XML, FOR JSON, SETTINGS and FORMAT");
         }
+        fetch_as_limit(query)?;
         let inserted = std::mem::take(&mut self.next_values_are_inserted);
         if !(inserted && matches!(*query.body, SetExpr::Values(_))) {
             literals::give_types_to_values(&mut query.body);
@@ -102,6 +105,7 @@ impl VisitorMut for Preparer {
         literals::give_types(expr);
         microseconds(expr);
         cut_casts(expr);
+        fewer_digits(expr);
         match rows::expand(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(e) => ControlFlow::Break(e),
@@ -139,6 +143,27 @@ impl Visitor for Leftovers {
 
 fn refuse<T>(what: &str) -> ControlFlow<SqlError, T> {
     ControlFlow::Break(SqlError::Unsupported(what.into()))
+}
+
+/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
+fn fetch_as_limit(query: &mut Query) -> ControlFlow<SqlError> {
+    let Some(fetch) = query.fetch.take() else { return ControlFlow::Continue(()) };
+    if fetch.with_ties || fetch.percent {
+        return refuse("FETCH FIRST WITH TIES and PERCENT");
+    }
+    let limit = fetch.quantity.unwrap_or_else(|| Expr::value(Value::Number("1".into(), false)));
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause =
+                Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() });
+        }
+        Some(LimitClause::LimitOffset { limit: none @ None, .. }) => *none = Some(limit),
+        Some(_) => {
+            let message = "multiple LIMIT clauses not allowed";
+            return ControlFlow::Break(SqlError::failed(state::SYNTAX_ERROR, message));
+        }
+    }
+    ControlFlow::Continue(())
 }
 
 /// `GROUP BY (a, b)` is `GROUP BY a, b`.
@@ -188,14 +213,37 @@ fn names_of_relations(expr: &mut Expr) {
     }
 }
 
-/// TIMESTAMP has microseconds: DataFusion's own has nanoseconds, and ends in 2262.
+/// TIMESTAMP has microseconds: DataFusion's own has nanoseconds, and ends in 2262. And `bpchar` is TEXT.
 fn microseconds(expr: &mut Expr) {
     let (Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })) = expr else {
         return;
     };
-    if let DataType::Timestamp(digits @ None, _) = data_type {
-        *digits = Some(6);
+    match data_type {
+        DataType::Timestamp(digits @ None, _) => *digits = Some(6),
+        DataType::Dec(digits) => *data_type = DataType::Decimal(*digits),
+        // The type of CHAR without a length.
+        DataType::Custom(name, _) if name.to_string().eq_ignore_ascii_case("bpchar") => {
+            *data_type = DataType::Text;
+        }
+        _ => {}
     }
+}
+
+/// `CAST(x AS TIMESTAMP(n))` becomes a call that rounds the moment: DataFusion has but some digits.
+fn fewer_digits(expr: &mut Expr) {
+    let Expr::Cast {
+        data_type: DataType::Timestamp(given @ Some(_), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone),
+        ..
+    } = expr
+    else {
+        return;
+    };
+    let digits = given.replace(u64::from(DIGITS_MAX)).unwrap_or_default();
+    if digits >= u64::from(DIGITS_MAX) {
+        return;
+    }
+    let moment = std::mem::replace(expr, Expr::value(Value::Null));
+    *expr = call(FUNCTION, [moment, Expr::value(Value::Number(digits.to_string(), false))]);
 }
 
 /// `CAST(x AS VARCHAR(n))` becomes `left(CAST(x AS VARCHAR), n)`: DataFusion ignores n.

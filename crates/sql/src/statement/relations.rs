@@ -1,9 +1,11 @@
-//! ALTER ... SET SCHEMA, ALTER VIEW and COMMENT ON CONSTRAINT, which sqlparser does not know.
+//! ALTER ... SET SCHEMA, ALTER VIEW and COMMENT ON CONSTRAINT, which sqlparser does not know, and what Lode does not have.
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectType};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::refused;
 
 /// A statement about a relation.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +18,8 @@ pub(crate) enum RelationStatement {
         name: ObjectName,
         action: RelationAction,
     },
+    /// A statement that Lode does not have: its first words.
+    Refused(String),
     /// `COMMENT ON CONSTRAINT c ON t IS 'text'`.
     CommentOnConstraint { constraint: Ident, table: ObjectName, text: Option<String> },
 }
@@ -35,6 +39,9 @@ pub(crate) enum RelationAction {
 
 /// Parses one of these, if the next statement is one. Else the parser stays where it is.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Option<RelationStatement>, ParserError> {
+    if let Some(what) = refused::skip(parser) {
+        return Ok(Some(RelationStatement::Refused(what)));
+    }
     let is = |n: usize, text: &str| match &parser.peek_nth_token_ref(n).token {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text),
         _ => false,

@@ -27,7 +27,7 @@ pub(crate) fn read(text: &str) -> Vec<Recorded> {
             Some(error) => {
                 let mut fields = error.split('\t').map(str::to_owned);
                 last.lines.push(format!("! {}", fields.next().unwrap_or_default()));
-                last.fields = fields.filter(|f| !f.starts_with("schema ")).collect();
+                last.fields = fields.collect();
             }
         }
     }
