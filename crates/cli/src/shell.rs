@@ -150,7 +150,8 @@ fn describe(database: &Database, name: &str) -> CliResult {
     let table = snapshot.table(unquoted).or_else(|| snapshot.table(&unquoted.to_lowercase()));
     let table = table.ok_or_else(|| CliError::Failed(format!("there is no table {name}")))?;
     let mut out = TextTable::new(&["column", "type", "null", "key"]);
-    for (i, (column, ty)) in table.def().columns.iter().zip(&table.schema().columns).enumerate() {
+    for i in table.def().live_columns().map(usize::from) {
+        let (column, ty) = (&table.def().columns[i], &table.schema().columns[i]);
         let key = table.def().primary_key.iter().position(|k| usize::from(*k) == i);
         out.row([
             column.name.clone(),

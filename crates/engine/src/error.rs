@@ -54,6 +54,8 @@ pub enum EngineError {
     DuplicateKey {
         /// The table.
         table: String,
+        /// The name of the key, if it has one of its own.
+        constraint: Option<String>,
         /// The key's values, as SQL writes them.
         key: String,
     },

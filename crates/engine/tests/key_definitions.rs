@@ -157,7 +157,7 @@ fn a_primary_key_comes_and_its_columns_are_not_null() {
             let db = open(&drive);
             filled(&db, kind, &[]);
             let mut txn = db.begin_write().unwrap();
-            let refused = txn.add_primary_key("t", vec![2], Deferral::None);
+            let refused = txn.add_primary_key("t", None, vec![2], Deferral::None);
             assert!(matches!(refused, Err(EngineError::NotNull { column, .. }) if column == "c"));
             let rows = addresses(&mut txn, "t", |r| r[2] == Value::Null);
             let take = if by_pages { rows.len() } else { 40 };
@@ -165,8 +165,8 @@ fn a_primary_key_comes_and_its_columns_are_not_null() {
             for (rows, values) in rows.chunks(take).zip(values.chunks(take)) {
                 txn.update("t", rows, &[2], columns(&TYPES[2..3], values)).unwrap();
             }
-            txn.add_primary_key("t", vec![2], Deferral::None).unwrap();
-            assert!(txn.add_primary_key("t", vec![0], Deferral::None).is_err());
+            txn.add_primary_key("t", None, vec![2], Deferral::None).unwrap();
+            assert!(txn.add_primary_key("t", None, vec![0], Deferral::None).is_err());
             txn.end_statement().unwrap();
             let null = txn.insert("t", columns(&TYPES, &[row_of(1, 1, None)]));
             assert!(matches!(null, Err(EngineError::NotNull { .. })));
@@ -214,7 +214,7 @@ fn another_primary_key_takes_the_place_of_the_first() {
                 sound(&db);
                 txn = db.begin_write().unwrap();
             }
-            txn.add_primary_key("t", vec![1], Deferral::None).unwrap();
+            txn.add_primary_key("t", None, vec![1], Deferral::None).unwrap();
             txn.end_statement().unwrap();
             // A load in the order of the new key, which its bounds lead to.
             let rows: Vec<Row> = (200_000..202_000).map(|n| row_of(n, n, None)).collect();
@@ -501,7 +501,7 @@ fn keys_go_by_an_alteration_after_others_came() {
         let mut txn = db.begin_write().unwrap();
         txn.add_constraint("t", unique("u", &[1])).unwrap();
         txn.add_constraint("t", unique("v", &[2])).unwrap();
-        txn.add_primary_key("t", vec![0], Deferral::None).unwrap();
+        txn.add_primary_key("t", None, vec![0], Deferral::None).unwrap();
         txn.commit().unwrap();
         let mut txn = db.begin_write().unwrap();
         let mut def = txn.table("t").unwrap().def().clone();
@@ -521,7 +521,7 @@ fn keys_go_by_an_alteration_after_others_came() {
 fn change(db: &Database) -> Result<(), EngineError> {
     let mut txn = db.begin_write()?;
     txn.drop_primary_key("t")?;
-    txn.add_primary_key("t", vec![1], Deferral::None)?;
+    txn.add_primary_key("t", None, vec![1], Deferral::None)?;
     txn.add_constraint("t", unique("u", &[2]))?;
     txn.insert("t", columns(&TYPES, &[row_of(9000, 9000, Some(9001))]))?;
     txn.commit().map(drop)
@@ -708,7 +708,7 @@ fn changes_of_rows_and_keys_at_random() {
                             }
                             let nulls =
                                 rows.iter().any(|r| on.iter().any(|&c| r[usize::from(c)] == Value::Null));
-                            let done = txn.add_primary_key("t", on.clone(), Deferral::None);
+                            let done = txn.add_primary_key("t", None, on.clone(), Deferral::None);
                             assert_eq!(done.is_ok(), !nulls && holds(&rows, &on), "{done:?}");
                             if done.is_ok() {
                                 primary = on;

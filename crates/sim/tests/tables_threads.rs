@@ -31,6 +31,7 @@ fn database(round: u64) -> Database {
         columns: COLUMNS.map(column).into(),
         primary_key: vec![0],
         primary_key_deferral: Deferral::None,
+        primary_key_name: None,
         options: TableOptions { changes: Changes::Delta, ..TableOptions::default() },
         constraints: Vec::new(),
     };

@@ -23,13 +23,12 @@ use crate::ddl;
 use crate::dml::{self, Checks, find_table};
 use crate::drop::drop_references;
 use crate::error::state;
-use crate::names::{beside, check_name, qualified, split};
+use crate::names::{beside, check_name, primary_key_name, qualified, split};
 use crate::sequences::{self, NewSequence, identity_options};
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, parse_expression, table_name};
 use crate::threads::blocking;
 use crate::transaction::StatementTxn;
-use crate::types::declared_type;
 use crate::view_readers::{check_unread, drop_readers};
 use crate::{Session, SqlError};
 
@@ -56,10 +55,10 @@ pub(crate) async fn alter_table(session: &Session, alter: &AlterTable) -> Result
 }
 
 /// One action on a table.
-struct Alteration<'a> {
-    session: &'a Session,
-    snapshot: &'a Snapshot,
-    table: &'a Table,
+pub(crate) struct Alteration<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) table: &'a Table,
 }
 
 impl Alteration<'_> {
@@ -86,7 +85,10 @@ impl Alteration<'_> {
             } => {
                 let to = beside(self.table.name(), &table_name(to)?);
                 check_name("table", split(&to).1)?;
-                let def = TableDef { name: to.clone(), ..self.table.def().clone() };
+                // A key keeps its name.
+                let key =
+                    (!self.table.def().primary_key.is_empty()).then(|| primary_key_name(self.table.def()));
+                let def = TableDef { name: to.clone(), primary_key_name: key, ..self.table.def().clone() };
                 let work = self.change(work, move |txn, name| {
                     ddl::check_free(txn, &def.name)?;
                     Ok(txn.alter_table(name, def)?)
@@ -95,7 +97,13 @@ impl Alteration<'_> {
             }
             AlterTableOperation::RenameConstraint { old_name, new_name } => {
                 let (old, new) = (fold(old_name), fold(new_name));
-                self.change(work, move |txn, name| Ok(txn.rename_constraint(name, &old, &new)?)).await?
+                let is_key =
+                    !self.table.def().primary_key.is_empty() && old == primary_key_name(self.table.def());
+                self.change(work, move |txn, name| match is_key {
+                    true => Ok(txn.rename_primary_key(name, &new)?),
+                    false => Ok(txn.rename_constraint(name, &old, &new)?),
+                })
+                .await?
             }
             AlterTableOperation::AlterColumn { column_name, op } => {
                 self.alter_column(work, &fold(column_name), op).await?
@@ -112,7 +120,7 @@ impl Alteration<'_> {
     }
 
     /// Changes definitions on a thread for blocking work.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         mut work: StatementTxn,
         f: impl FnOnce(&mut WriteTxn, &str) -> Result<(), SqlError> + Send + 'static,
@@ -125,7 +133,7 @@ impl Alteration<'_> {
         .await
     }
 
-    fn column(&self, name: &str) -> Result<u16, SqlError> {
+    pub(crate) fn column(&self, name: &str) -> Result<u16, SqlError> {
         let table = self.table.name().to_owned();
         self.table.column(name).ok_or_else(|| SqlError::NoColumn { table, column: name.to_owned() })
     }
@@ -210,7 +218,9 @@ impl Alteration<'_> {
         let table = find_table(&snapshot, self.table.name())?;
         if let Some(deferral) = key {
             work = self
-                .change(work, move |txn, table| Ok(txn.add_primary_key(table, vec![number], deferral)?))
+                .change(work, move |txn, table| {
+                    Ok(txn.add_primary_key(table, None, vec![number], deferral)?)
+                })
                 .await?;
         }
         for constraint in self.resolved(&snapshot, &table, declared)? {
@@ -246,8 +256,9 @@ impl Alteration<'_> {
             let names = key.columns.iter().map(ddl::plain_column).collect::<Result<Vec<_>, _>>()?;
             let columns = dml::column_numbers(self.table, &names)?;
             let deferral: Deferral = constraints::deferral(&key.characteristics)?;
+            let own = key.name.as_ref().map(fold);
             return self
-                .change(work, move |txn, name| Ok(txn.add_primary_key(name, columns, deferral)?))
+                .change(work, move |txn, name| Ok(txn.add_primary_key(name, own, columns, deferral)?))
                 .await;
         }
         let mut work = work;
@@ -287,7 +298,7 @@ impl Alteration<'_> {
     }
 
     /// Whether a query has a row.
-    async fn finds_row(
+    pub(crate) async fn finds_row(
         &self,
         state: &datafusion::execution::context::SessionState,
         query: &str,
@@ -313,7 +324,7 @@ impl Alteration<'_> {
         behavior: Option<DropBehavior>,
     ) -> Result<StatementTxn, SqlError> {
         let def = self.table.def();
-        let is_primary = !def.primary_key.is_empty() && constraint == format!("{}_pkey", split(&def.name).1);
+        let is_primary = !def.primary_key.is_empty() && constraint == primary_key_name(def);
         let of_it = def.constraints.iter().find(|c| c.name == constraint);
         let key = match of_it.map(|c| &c.rule) {
             Some(Rule::Unique { columns }) => Some(columns.clone()),
@@ -459,28 +470,8 @@ impl Alteration<'_> {
                 self.refuse_other_filling(name, &def.columns[at].fill)?;
                 def.columns[at].fill = Fill::Null;
             }
-            AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
-                let (new, max_chars) = declared_type(data_type)?;
-                let c = &mut def.columns[at];
-                if new != c.ty.data_type {
-                    let what = format!("ALTER COLUMN TYPE from {} to {data_type}", c.declared);
-                    return Err(SqlError::Unsupported(what));
-                }
-                if let Some(n) = max_chars.filter(|n| c.max_chars.is_none_or(|old| *n < old)) {
-                    let state = self.session.state_at(self.snapshot.clone(), None);
-                    let of = qualified(self.table.name());
-                    let c = Ident::with_quote('"', name);
-                    let query = format!("SELECT 1 FROM {of} WHERE char_length({c}) > {n} LIMIT 1");
-                    if self.finds_row(&state, &query).await? {
-                        let message = format!("value too long for type {data_type}");
-                        return Err(SqlError::failed(state::STRING_DATA_RIGHT_TRUNCATION, message));
-                    }
-                }
-                let c = &mut def.columns[at];
-                (c.max_chars, c.declared) = (max_chars, data_type.to_string());
-            }
-            AlterColumnOperation::SetDataType { .. } => {
-                return Err(SqlError::Unsupported("ALTER COLUMN TYPE ... USING".into()));
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                return self.alter_type(work, name, data_type, using.as_ref()).await;
             }
             AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
                 let c = &def.columns[at];

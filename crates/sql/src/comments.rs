@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{CommentObject, Ident, ObjectName};
 use lode_engine::{AllObjects, Object, ObjectKind, WriteTxn};
 
 use crate::error::state;
-use crate::names::{fold, shown};
+use crate::names::{fold, primary_key_name, shown};
 use crate::namespaces::{NameSpaces, no_schema};
 use crate::statement::{StatementResult, parts};
 use crate::{Session, SqlError};
@@ -63,8 +63,7 @@ fn subject_name(txn: &WriteTxn, names: &NameSpaces, subject: &Subject) -> Result
             let found = names.lookup(&parts, txn)?.and_then(|name| txn.table(&name));
             let table = found.ok_or_else(|| no_relation(&parts))?;
             let constraint = fold(constraint);
-            let is_key = !table.def().primary_key.is_empty()
-                && constraint == format!("{}_pkey", crate::names::split(table.name()).1);
+            let is_key = !table.def().primary_key.is_empty() && constraint == primary_key_name(table.def());
             if !is_key && !table.def().constraints.iter().any(|c| c.name == constraint) {
                 let message = format!(
                     "constraint \"{constraint}\" for table \"{}\" does not exist",

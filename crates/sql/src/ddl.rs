@@ -5,28 +5,27 @@ use std::sync::Arc;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef as SqlColumn, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType as SqlType,
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GeneratedAs, GeneratedExpressionMode, IndexColumn,
-    IndexType, Query, SqlOption, Statement as Sql, TableConstraint, Value,
+    ColumnDef as SqlColumn, ColumnOption, ColumnOptionDef, CreateTable, CreateTableOptions,
+    DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GeneratedAs,
+    GeneratedExpressionMode, IndexColumn, Query, SqlOption, Statement as Sql, TableConstraint, Value,
 };
 use lode_engine::{
-    Changes, ColumnDef, Deferral, Encodings, EngineError, Fill, IndexDef, IndexKind, KeyIndex, Layout,
-    Snapshot, TableDef, TableOptions, WriteTxn,
+    Changes, ColumnDef, Deferral, Encodings, EngineError, Fill, KeyIndex, Layout, Snapshot, TableDef,
+    TableOptions, WriteTxn,
 };
 use lode_page::{ColumnType, EncodingChoice};
 
 use crate::constraints::{self, Declared};
-use crate::dml::{Checks, check_default, column_numbers, find_table, load};
+use crate::dml::{Checks, check_default, load};
 use crate::error::state as sqlstate;
-use crate::names::{beside, check_name, is_temporary, qualified, quoted, split};
+use crate::names::{check_name, is_temporary, qualified, quoted, split};
 use crate::namespaces::{self, Relations};
 use crate::numbers::SequenceSession;
 use crate::schemas::{Temporaries, temporary_schema};
 use crate::sequences::{NewSequence, identity_options};
 use crate::session::{plan, start};
-use crate::statement::{StatementResult, fold, parse_expression, table_name};
+use crate::statement::{StatementResult, fold, parse_expression};
 use crate::threads::blocking;
-use crate::transaction::TransactionStatus;
 use crate::types::{column_type, declared_type};
 use crate::{Session, SqlError};
 
@@ -59,9 +58,9 @@ pub(crate) async fn create_table(
         note_temporary(session, create, &name);
         return Ok(done);
     }
-    let Body { columns, key, key_deferral, declared, sequences } = columns_and_key(create)?;
+    let Body { columns, key, key_name, key_deferral, declared, sequences } = columns_and_key(create)?;
     let mut def = table_def(name, columns, key, &create.table_options, session.default_changes())?;
-    def.primary_key_deferral = key_deferral;
+    (def.primary_key_deferral, def.primary_key_name) = (key_deferral, key_name);
     if !declared.is_empty() {
         def.constraints = constraints::resolve(&def, declared, &session.snapshot().await?)?;
     }
@@ -233,6 +232,8 @@ struct Body {
     columns: Vec<ColumnDef>,
     /// The names of the primary key's columns; empty without one.
     key: Vec<String>,
+    /// The name that the statement gives the primary key.
+    key_name: Option<String>,
     key_deferral: Deferral,
     /// All other constraints.
     declared: Vec<Declared>,
@@ -245,18 +246,24 @@ fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
         return Err(SqlError::Unsupported("a table without columns: a table has at least one column".into()));
     }
     let mut columns = Vec::with_capacity(create.columns.len());
-    let mut keys: Vec<(Vec<String>, Deferral)> = Vec::new();
+    let mut keys: Vec<(Vec<String>, Option<String>, Deferral)> = Vec::new();
     let (mut declared, mut sequences) = (Vec::new(), Vec::new());
     for column in &create.columns {
         let (def, key) = column_def(columns.len() as u16, column, &mut declared, &mut sequences)?;
-        keys.extend(key.map(|deferral| (vec![def.name.clone()], deferral)));
+        let is_key = |o: &&ColumnOptionDef| matches!(o.option, ColumnOption::PrimaryKey(_));
+        let name = column.options.iter().find(is_key).and_then(|o| o.name.as_ref()).map(fold);
+        keys.extend(key.map(|deferral| (vec![def.name.clone()], name, deferral)));
         columns.push(def);
     }
     for constraint in &create.constraints {
         match constraint {
             TableConstraint::PrimaryKey(key) if key.index_type.is_none() => {
                 let columns = key.columns.iter().map(plain_column).collect::<Result<_, _>>()?;
-                keys.push((columns, constraints::deferral(&key.characteristics)?));
+                keys.push((
+                    columns,
+                    key.name.as_ref().map(fold),
+                    constraints::deferral(&key.characteristics)?,
+                ));
             }
             other => declared.push(constraints::of_table(other)?),
         }
@@ -265,8 +272,8 @@ fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
         let message = "a table has at most one PRIMARY KEY";
         return Err(SqlError::failed(sqlstate::INVALID_TABLE_DEFINITION, message));
     }
-    let (key, key_deferral) = keys.pop().unwrap_or_default();
-    Ok(Body { columns, key, key_deferral, declared, sequences })
+    let (key, key_name, key_deferral) = keys.pop().unwrap_or_default();
+    Ok(Body { columns, key, key_name, key_deferral, declared, sequences })
 }
 
 /// A column, and if it is the primary key, whether the check of that may wait.
@@ -461,6 +468,7 @@ fn table_def(
         columns,
         primary_key,
         primary_key_deferral: Deferral::None,
+        primary_key_name: None,
         options: TableOptions { layout, page_index, encoding, changes, cluster_by, key_index },
         constraints: Vec::new(),
     })
@@ -543,55 +551,6 @@ fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, 
     Ok(pairs)
 }
 
-/// `CREATE [UNIQUE] INDEX [IF NOT EXISTS] name ON t [USING page_index | btree] (columns)`. Without USING it is a B+-tree.
-pub(crate) async fn create_index(
-    session: &Session,
-    create: &CreateIndex,
-) -> Result<StatementResult, SqlError> {
-    let unusual = create.concurrently
-        || !create.include.is_empty()
-        || create.nulls_distinct.is_some()
-        || !create.with.is_empty()
-        || create.predicate.is_some()
-        || !create.index_options.is_empty()
-        || !create.alter_options.is_empty();
-    let kind = match &create.using {
-        Some(IndexType::Custom(kind)) => fold(kind),
-        Some(other) => other.to_string().to_lowercase(),
-        None => "btree".into(),
-    };
-    let kind = match (kind.as_str(), create.unique) {
-        ("page_index", false) if !unusual => IndexKind::Page,
-        ("btree", unique) if !unusual => IndexKind::Btree { unique },
-        _ => {
-            return Err(SqlError::Unsupported(format!(
-                "CREATE INDEX of this kind ({kind}): expected CREATE [UNIQUE] INDEX name ON table USING btree (columns), \
-                 or CREATE INDEX name ON table USING page_index (columns)"
-            )));
-        }
-    };
-    let name = match &create.name {
-        Some(name) => table_name(name)?,
-        None => return Err(SqlError::Unsupported("CREATE INDEX without a name: an index needs one".into())),
-    };
-    check_name("index", &name)?;
-    let table = table_name(&create.table_name)?;
-    // An index is in the schema of its table.
-    let name = beside(&table, &name);
-    let columns: Vec<String> = create.columns.iter().map(plain_column).collect::<Result<_, _>>()?;
-    let if_not_exists = create.if_not_exists;
-    let columns = column_numbers(&*find_table(&session.snapshot().await?, &table)?, &columns)?;
-    let def = IndexDef { name, table, columns, kind };
-    // Alone, a B+-tree is made with the right to write, so nothing that others commit meanwhile is in its way.
-    if kind == IndexKind::Page || session.transaction_status() != TransactionStatus::Idle {
-        session.define(move |txn| Ok(txn.create_index(def, if_not_exists)?)).await?;
-        return Ok(StatementResult::done("CREATE INDEX"));
-    }
-    let db = session.database().clone();
-    blocking(move || Ok(db.create_index(def, if_not_exists)?)).await?;
-    Ok(StatementResult::done("CREATE INDEX"))
-}
-
 /// The name of a column of an index or a key. An order or an expression is refused.
 pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
     match &column.column.expr {
@@ -625,9 +584,8 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         columns.iter().map(|&c| def.columns[usize::from(c)].name.as_str()).collect()
     };
     let mut lines: Vec<String> = def
-        .columns
-        .iter()
-        .filter(|c| !c.is_dropped)
+        .live_columns()
+        .map(|c| &def.columns[usize::from(c)])
         .map(|c| {
             let not_null = if c.ty.nullable { "" } else { " NOT NULL" };
             format!("  {} {}{}{not_null}", quoted(&c.name), c.declared, filling_text(&c.fill, snapshot))
@@ -636,7 +594,9 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
     if !def.primary_key.is_empty() {
         let key: Vec<String> = list(&def.primary_key).into_iter().map(quoted).collect();
         let deferral = def.primary_key_deferral.declared();
-        lines.push(format!("  PRIMARY KEY ({}){deferral}", key.join(", ")));
+        let name = def.primary_key_name.as_ref().map(|name| format!("CONSTRAINT {} ", quoted(name)));
+        let name = name.unwrap_or_default();
+        lines.push(format!("  {name}PRIMARY KEY ({}){deferral}", key.join(", ")));
     }
     lines.extend(def.constraints.iter().map(|c| format!("  {}", constraints::text(def, c, snapshot))));
     let layout = match def.options.layout {

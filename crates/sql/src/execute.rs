@@ -27,8 +27,8 @@ use crate::statement::{OutputNames, ShortShape as Shape, Statement, StatementRes
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
 use crate::{
-    Prepared, Session, SqlError, alter, comments, copy, ddl, dml, drop, explain, schemas, sequences, short,
-    show, upkeep, views,
+    Prepared, Session, SqlError, alter, comments, copy, ddl, dml, drop, explain, indexes, schemas, sequences,
+    short, show, upkeep, views,
 };
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
@@ -358,7 +358,7 @@ pub(crate) async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementRes
         }
         Sql::CreateTable(create) => ddl::create_table(session, create).await,
         Sql::AlterTable(alter) => alter::alter_table(session, alter).await,
-        Sql::CreateIndex(create) => ddl::create_index(session, create).await,
+        Sql::CreateIndex(create) => indexes::create_index(session, create).await,
         Sql::Drop { object_type: ObjectType::Schema, if_exists, names, cascade, .. } => {
             schemas::drop_schemas(session, names, *if_exists, *cascade).await
         }

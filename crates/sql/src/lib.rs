@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod alter;
+mod alter_type;
 pub mod arrow_convert;
 mod catalog;
 mod comments;
@@ -25,6 +26,7 @@ mod execute;
 mod explain;
 mod filter_names;
 mod index_order;
+mod indexes;
 mod kept;
 mod memory;
 mod modelled;

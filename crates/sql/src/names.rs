@@ -6,6 +6,7 @@
 
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::Ident;
+use lode_engine::TableDef;
 
 use crate::SqlError;
 use crate::error::state;
@@ -53,6 +54,11 @@ pub(crate) fn is_temporary(name: &str) -> bool {
 /// A text with names of the engine in it, as users see it.
 pub(crate) fn shown(text: &str) -> String {
     text.replace(SEPARATOR, ".")
+}
+
+/// The name of a table's primary key.
+pub(crate) fn primary_key_name(def: &TableDef) -> String {
+    def.primary_key_name.clone().unwrap_or_else(|| format!("{}_pkey", split(&def.name).1))
 }
 
 /// The engine's name of the table of a reference.

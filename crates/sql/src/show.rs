@@ -230,7 +230,8 @@ async fn columns(session: &Session, name: &ObjectName, statement: &Sql) -> Resul
     }
     let table: Arc<Table> = find_table(&snapshot, &name)?;
     let key = |i: usize| table.def().primary_key.iter().any(|&k| usize::from(k) == i);
-    let lines = table.def().columns.iter().enumerate().map(|(i, c)| {
+    let lines = table.def().live_columns().map(usize::from).map(|i| {
+        let c = &table.def().columns[i];
         vec![
             c.name.clone(),
             c.declared.clone(),

@@ -196,8 +196,8 @@ pub(crate) fn sql_type(t: DataType) -> Sql {
 /// The schema of a table's rows in queries.
 pub(crate) fn arrow_schema(def: &TableDef) -> SchemaRef {
     let field = |c: &ColumnDef| Field::new(&c.name, arrow_type(c.ty.data_type), c.ty.nullable);
-    let live = def.columns.iter().filter(|c| !c.is_dropped);
-    Arc::new(Schema::new(live.map(field).collect::<Vec<_>>()))
+    let live = def.live_columns().map(|c| field(&def.columns[usize::from(c)]));
+    Arc::new(Schema::new(live.collect::<Vec<_>>()))
 }
 
 /// Whether a value of type `from` may be assigned to a column of type `to` without an explicit CAST. Assigning

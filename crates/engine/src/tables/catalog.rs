@@ -41,6 +41,8 @@ const VERSION_CLUSTERED: u8 = 5;
 const VERSION_KEYS: u8 = 6;
 /// An older Lode would not fill columns, misread rows, look for trees and keys under other names, or leave an action out.
 const VERSION_MIGRATED: u8 = 7;
+/// An older Lode would forget the name of the primary key, or the places of columns.
+const VERSION_NAMED: u8 = 8;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -260,6 +262,9 @@ fn version_of(t: &Table) -> u8 {
     };
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
+        _ if t.def().primary_key_name.is_some() || t.def().columns.iter().any(|c| c.place.is_some()) => {
+            VERSION_NAMED
+        }
         _ if t.def().has_added_or_dropped() || t.def().columns.iter().any(|c| !c.fill.is_null()) => {
             VERSION_MIGRATED
         }

@@ -32,6 +32,9 @@ pub struct ColumnDef {
     /// Whether ALTER TABLE dropped it. Pages and rows still have the column, and new rows have NULL in it. Its name is free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_dropped: bool,
+    /// Its place among the columns, if that is not its number: a column whose type was altered is in the place of the old one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<u16>,
 }
 
 impl ColumnDef {
@@ -44,6 +47,7 @@ impl ColumnDef {
             declared: data_type.to_string(),
             absent: None,
             is_dropped: false,
+            place: None,
             fill: Fill::Null,
         }
     }
@@ -98,6 +102,9 @@ pub struct TableDef {
     /// Whether the check of the primary key may wait for the commit.
     #[serde(default, skip_serializing_if = "Deferral::is_none")]
     pub primary_key_deferral: Deferral,
+    /// The name of the primary key, if it is another than its table gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary_key_name: Option<String>,
     /// What `WITH (...)` said.
     pub options: TableOptions,
     /// What its rows must satisfy beside NOT NULL and the primary key.
@@ -502,8 +509,11 @@ impl TableDef {
     }
 
     /// The numbers of the columns that ALTER TABLE has not dropped.
-    pub fn live_columns(&self) -> impl Iterator<Item = u16> {
-        (0u16..).zip(&self.columns).filter(|(_, c)| !c.is_dropped).map(|(i, _)| i)
+    pub fn live_columns(&self) -> impl Iterator<Item = u16> + use<> {
+        let live = (0u16..).zip(&self.columns).filter(|(_, c)| !c.is_dropped);
+        let mut live: Vec<(u16, u16)> = live.map(|(i, c)| (c.place.unwrap_or(i), i)).collect();
+        live.sort_unstable();
+        live.into_iter().map(|(_, i)| i)
     }
 
     /// Whether a constraint is DEFERRABLE.
@@ -605,6 +615,7 @@ mod tests {
             columns: types.iter().enumerate().map(column).collect(),
             primary_key: primary_key.into(),
             primary_key_deferral: Deferral::None,
+            primary_key_name: None,
             options: TableOptions::default(),
             constraints: Vec::new(),
         }

@@ -59,6 +59,7 @@ pub fn def(name: &str, columns: &[(&str, DataType)], primary_key: &[u16], layout
         columns: columns.iter().map(column).collect(),
         primary_key: primary_key.into(),
         primary_key_deferral: Deferral::None,
+        primary_key_name: None,
         options: TableOptions { layout, changes: crate::support::changes(layout), ..TableOptions::default() },
         constraints: Vec::new(),
     }

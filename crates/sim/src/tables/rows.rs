@@ -225,6 +225,7 @@ pub(super) fn definition(table: usize) -> TableDef {
         columns: COLUMNS.map(column).into(),
         primary_key: if table == PLAIN { Vec::new() } else { vec![0] },
         primary_key_deferral: Deferral::None,
+        primary_key_name: None,
         options: TableOptions {
             changes: if has_delta(table) { Changes::Delta } else { Changes::Pages },
             ..TableOptions::default()

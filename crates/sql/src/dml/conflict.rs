@@ -30,7 +30,7 @@ use super::set::set;
 use super::shared::{cast_assigned, column_numbers, plan_query, row_identities, run_to_end};
 use crate::arrow_convert::to_arrow;
 use crate::error::state;
-use crate::names::{PROPOSED, TARGET, split};
+use crate::names::{PROPOSED, TARGET, primary_key_name, split};
 use crate::provider::ROW_IDENTITY;
 use crate::statement::{fold, table_name};
 use crate::types::arrow_schema;
@@ -93,7 +93,7 @@ impl Conflict {
             }
             Some(ConflictTarget::OnConstraint(name)) => {
                 let name = table_name(name)?;
-                let primary = format!("{}_pkey", def.name);
+                let primary = primary_key_name(def);
                 let is_it = |of: &Option<&str>| of.map_or(name == primary, |of| of == name);
                 let found = all.iter().find(|(of, _)| is_it(of)).map(|(_, key)| key.to_vec());
                 vec![found.ok_or_else(|| {

@@ -51,8 +51,9 @@ impl SqlError {
 fn of_engine(e: &EngineError) -> ErrorFields {
     match e {
         // A primary key has PostgreSQL's name of one that was given none.
-        EngineError::DuplicateKey { table, .. } => {
-            ErrorFields::of(table).constraint(&format!("{}_pkey", split(table).1))
+        EngineError::DuplicateKey { table, constraint, .. } => {
+            let usual = || format!("{}_pkey", split(table).1);
+            ErrorFields::of(table).constraint(&constraint.clone().unwrap_or_else(usual))
         }
         EngineError::Unique { table, constraint, .. } | EngineError::ForeignKey { table, constraint, .. } => {
             ErrorFields::of(table).constraint(constraint)

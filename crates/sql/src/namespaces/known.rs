@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::path::SearchPath;
 use crate::SqlError;
 use crate::error::state;
-use crate::names::{CATALOG, SCHEMA, in_schema, split};
+use crate::names::{CATALOG, SCHEMA, in_schema, primary_key_name, split};
 
 /// The name by which a session calls its schema of temporary relations.
 pub(crate) const TEMPORARY: &str = "pg_temp";
@@ -58,10 +58,10 @@ pub(crate) trait Relations {
 /// Whether a table has a key of this name: it has an index, whose name is taken as that of any other.
 pub(crate) fn has_key(table: &Table, name: &str) -> bool {
     let (schema, own) = split(name);
-    let (of, table_name) = split(table.name());
+    let (of, _) = split(table.name());
     let def = table.def();
     let is_unique = |c: &Constraint| matches!(c.rule, Rule::Unique { .. }) && c.name == own;
-    let is_primary = || !def.primary_key.is_empty() && own.strip_suffix("_pkey") == Some(table_name);
+    let is_primary = || !def.primary_key.is_empty() && own == primary_key_name(def);
     schema == of && (def.constraints.iter().any(is_unique) || is_primary())
 }
 

@@ -5,7 +5,9 @@ use lode_engine::{EngineError, Object, ObjectKind, ViewDef, WriteTxn};
 
 use super::define::{move_to_schema, rename};
 use crate::error::state;
+use crate::indexes::rename_index;
 use crate::names::{beside, check_name, fold, shown, split};
+use crate::namespaces::has_key;
 use crate::statement::{RelationAction, RelationStatement, StatementResult, parts};
 use crate::{Session, SqlError, comments};
 
@@ -27,6 +29,7 @@ pub(crate) async fn alter_relation(
     let verb = match kind {
         ObjectType::View => "ALTER VIEW",
         ObjectType::Sequence => "ALTER SEQUENCE",
+        ObjectType::Index => "ALTER INDEX",
         _ => "ALTER TABLE",
     };
     let (names, name): (_, ObjectName) = (session.namespaces().clone(), name.clone());
@@ -40,6 +43,7 @@ pub(crate) async fn alter_relation(
             let is_kind = match kind {
                 ObjectType::View => txn.object(ObjectKind::View, &relation).is_some(),
                 ObjectType::Sequence => txn.object(ObjectKind::Sequence, &relation).is_some(),
+                ObjectType::Index => is_index(txn, &relation),
                 _ => !txn.has_index(&relation),
             };
             if !is_kind {
@@ -47,11 +51,21 @@ pub(crate) async fn alter_relation(
                     format!("\"{}\" is not a {}", shown(&relation), kind.to_string().to_lowercase());
                 return Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message));
             }
-            act(txn, &relation, action)
+            match (kind, action) {
+                (ObjectType::Index, RelationAction::Rename(to)) => rename_index(txn, &relation, &fold(&to)),
+                (ObjectType::Index, _) => {
+                    Err(SqlError::Unsupported("ALTER INDEX with more than RENAME TO".into()))
+                }
+                (_, action) => act(txn, &relation, action),
+            }
         })
         .await?;
     session.names_changed();
     Ok(StatementResult::done(verb))
+}
+
+fn is_index(txn: &WriteTxn, name: &str) -> bool {
+    txn.has_index(name) || txn.tables().any(|t| has_key(t, name))
 }
 
 fn act(txn: &mut WriteTxn, relation: &str, action: RelationAction) -> Result<(), SqlError> {

@@ -59,6 +59,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Option<RelationStatement>
     let kind = match () {
         () if is(1, "table") => ObjectType::Table,
         () if is(1, "sequence") => ObjectType::Sequence,
+        () if is(1, "index") => return parser.maybe_parse(|p| alter(p, ObjectType::Index)),
         () => return Ok(None),
     };
     let found = parser.maybe_parse(|p| match alter(p, kind)? {

@@ -55,6 +55,7 @@ impl WriteTxn {
     pub fn add_primary_key(
         &mut self,
         table: &str,
+        name: Option<String>,
         columns: Vec<u16>,
         deferral: Deferral,
     ) -> Result<(), EngineError> {
@@ -67,6 +68,7 @@ impl WriteTxn {
         }
         let mut def = t.def().clone();
         (def.primary_key, def.primary_key_deferral) = (columns.clone(), deferral);
+        def.primary_key_name = name;
         def.check()?;
         self.check_no_nulls(table, &columns)?;
         self.redefine(&t, def.completed(), |txn| txn.check_distinct(table, None, &columns))
@@ -98,7 +100,7 @@ impl WriteTxn {
         if key.is_empty() {
             return Err(EngineError::invalid(table, "it has no primary key"));
         }
-        def.primary_key_deferral = Deferral::None;
+        (def.primary_key_deferral, def.primary_key_name) = (Deferral::None, None);
         check_key_unreferenced(&self.catalog, &def, &key)?;
         self.redefine(&t, def, |_| Ok(()))
     }
@@ -112,6 +114,19 @@ impl WriteTxn {
         let mut def = t.def().clone();
         let at = constraint(&def, name)?;
         def.constraints[at].name = to.into();
+        self.redefine(&t, def, |_| Ok(()))
+    }
+
+    /// Gives the primary key of a table another name.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] if there is none.
+    pub fn rename_primary_key(&mut self, table: &str, to: &str) -> Result<(), EngineError> {
+        let t = self.catalog.table(table)?.clone();
+        if t.def().primary_key.is_empty() {
+            return Err(EngineError::invalid(table, "it has no primary key"));
+        }
+        let def = TableDef { primary_key_name: Some(to.into()), ..t.def().clone() };
         self.redefine(&t, def, |_| Ok(()))
     }
 

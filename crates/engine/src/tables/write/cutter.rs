@@ -355,6 +355,7 @@ mod tests {
             columns: vec![column("k", DataType::BigInt), column("s", DataType::Text)],
             primary_key: Vec::new(),
             primary_key_deferral: Deferral::None,
+            primary_key_name: None,
             options: TableOptions { layout, encoding: plain(), ..TableOptions::default() },
             constraints: Vec::new(),
         };

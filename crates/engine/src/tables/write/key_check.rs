@@ -393,7 +393,7 @@ pub(super) fn duplicate(t: &Table, constraint: Option<&str>, columns: &[Column],
     let row: Vec<Column> = columns.iter().map(|c| ops::slice(c, row, 1)).collect();
     let (table, key) = (t.name().into(), show(&row, 0));
     match constraint {
-        None => EngineError::DuplicateKey { table, key },
+        None => EngineError::DuplicateKey { table, constraint: t.def().primary_key_name.clone(), key },
         Some(name) => EngineError::Unique { table, constraint: name.into(), key },
     }
 }
