@@ -4,7 +4,7 @@
 //! change.
 
 use datafusion::sql::sqlparser::ast::{CommentObject, Ident, ObjectName};
-use lode_engine::{AllObjects, Object, ObjectKind, WriteTxn};
+use lode_engine::{AllObjects, Object, ObjectKind, Table, WriteTxn};
 
 use crate::error::state;
 use crate::names::{fold, primary_key_name, shown};
@@ -149,6 +149,12 @@ pub(crate) fn comment_on(objects: &AllObjects, relation: &str, column: Option<us
         Some(Object::Comment(text)) => Some(text.clone()),
         _ => None,
     }
+}
+
+/// Makes a comment about a column of a table.
+pub(crate) fn put_on_column(txn: &mut WriteTxn, table: &Table, column: u16, text: String) {
+    let name = about("table", table.id().raw(), Some(usize::from(column)));
+    txn.put_object(&name, Object::Comment(text));
 }
 
 /// Lets the comments about an index or a schema follow it to another name.

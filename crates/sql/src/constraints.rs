@@ -7,9 +7,12 @@
 //!
 //! Names are given as PostgreSQL gives them: `t_a_b_key`, `t_a_check`, `t_a_fkey`, with a number where one is taken.
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    CheckConstraint, ConstraintCharacteristics, DeferrableInitial, ForeignKeyConstraint, Ident,
-    NullsDistinctOption, ReferentialAction, TableConstraint, UniqueConstraint,
+    CheckConstraint, ConstraintCharacteristics, DeferrableInitial, Expr, ForeignKeyConstraint, Ident,
+    NullsDistinctOption, ReferentialAction, TableConstraint, UniqueConstraint, visit_expressions,
 };
 use lode_engine::{Constraint, Deferral, ReferenceAction, Rule, Snapshot, TableDef};
 
@@ -18,7 +21,7 @@ use crate::ddl::plain_column;
 use crate::dml::find_table;
 use crate::error::state;
 use crate::names::{is_temporary, qualified, quoted, split};
-use crate::statement::{fold, table_name};
+use crate::statement::{fold, parse_expression, table_name};
 
 /// A constraint as it was declared.
 pub(crate) struct Declared {
@@ -85,8 +88,7 @@ pub(crate) fn check(c: &CheckConstraint, column: Option<String>) -> Result<Decla
 
 /// `FOREIGN KEY (...) REFERENCES ...`, or a column's `REFERENCES ...`.
 pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Result<Declared, SqlError> {
-    let on_delete = action("ON DELETE", &f.on_delete)?;
-    let on_update = action("ON UPDATE", &f.on_update)?;
+    let (on_delete, on_update) = (action(f.on_delete), action(f.on_update));
     if f.match_kind.is_some_and(|m| m.to_string() != "MATCH SIMPLE") || f.index_name.is_some() {
         return Err(SqlError::Unsupported(format!("the constraint {f}")));
     }
@@ -101,17 +103,14 @@ pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Res
 }
 
 /// What a foreign key does on an event.
-fn action(event: &str, declared: &Option<ReferentialAction>) -> Result<ReferenceAction, SqlError> {
-    Ok(match declared {
+const fn action(declared: Option<ReferentialAction>) -> ReferenceAction {
+    match declared {
         None | Some(ReferentialAction::NoAction) => ReferenceAction::NoAction,
         Some(ReferentialAction::Restrict) => ReferenceAction::Restrict,
         Some(ReferentialAction::Cascade) => ReferenceAction::Cascade,
         Some(ReferentialAction::SetNull) => ReferenceAction::SetNull,
-        Some(action @ ReferentialAction::SetDefault) => {
-            let expected = "expected NO ACTION, RESTRICT, CASCADE or SET NULL";
-            return Err(SqlError::Unsupported(format!("{event} {action}: {expected}")));
-        }
-    })
+        Some(ReferentialAction::SetDefault) => ReferenceAction::SetDefault,
+    }
 }
 
 /// `[NOT] DEFERRABLE [INITIALLY DEFERRED | IMMEDIATE]`. INITIALLY DEFERRED alone means DEFERRABLE too.
@@ -149,7 +148,10 @@ pub(crate) fn resolve(
         let wanted = match &what {
             DeclaredRule::Unique(columns) => format!("{table}_{}_key", columns.join("_")),
             DeclaredRule::Check { column: Some(column), .. } => format!("{table}_{column}_check"),
-            DeclaredRule::Check { column: None, .. } => format!("{table}_check"),
+            DeclaredRule::Check { column: None, expression } => match one_column(def, expression)? {
+                Some(column) => format!("{table}_{column}_check"),
+                None => format!("{table}_check"),
+            },
             DeclaredRule::Foreign { columns, .. } => format!("{table}_{}_fkey", columns.join("_")),
         };
         let name = name.unwrap_or_else(|| {
@@ -182,6 +184,7 @@ pub(crate) fn resolve(
                     return Err(SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
                 }
                 let columns = numbers(def, &columns)?;
+                check_reference(def, of, of_table, &columns, &parent_columns, &name)?;
                 Rule::ForeignKey { columns, parent, parent_columns, on_delete, on_update }
             }
         };
@@ -209,6 +212,59 @@ fn numbers(def: &TableDef, names: &[String]) -> Result<Vec<u16>, SqlError> {
         numbers.push(at as u16);
     }
     Ok(numbers)
+}
+
+/// The column that an expression looks at, if it is one.
+fn one_column(def: &TableDef, expression: &str) -> Result<Option<String>, SqlError> {
+    let mut found = BTreeSet::new();
+    let _ = visit_expressions(&parse_expression(expression)?, |e| {
+        let name = match e {
+            Expr::Identifier(name) => Some(fold(name)),
+            Expr::CompoundIdentifier(parts) => parts.last().map(fold),
+            _ => None,
+        };
+        found.extend(name.filter(|name| def.columns.iter().any(|c| c.name == *name && !c.is_dropped)));
+        ControlFlow::<()>::Continue(())
+    });
+    let mut found = found.into_iter();
+    Ok(found.next().filter(|_| found.next().is_none()))
+}
+
+/// Checks that a foreign key references a key with as many columns, of the same types.
+fn check_reference(
+    def: &TableDef,
+    parent: &TableDef,
+    of_parent: &[Constraint],
+    columns: &[u16],
+    parent_columns: &[u16],
+    name: &str,
+) -> Result<(), SqlError> {
+    let invalid = |message: String| Err(SqlError::failed(state::INVALID_FOREIGN_KEY, message));
+    if columns.len() != parent_columns.len() {
+        return invalid(format!(
+            "number of referencing and referenced columns for foreign key \"{name}\" disagree"
+        ));
+    }
+    let is_same =
+        |key: &[u16]| key.len() == parent_columns.len() && key.iter().all(|c| parent_columns.contains(c));
+    let is_unique = |c: &Constraint| matches!(&c.rule, Rule::Unique { columns } if is_same(columns));
+    let is_key = !parent.primary_key.is_empty() && is_same(&parent.primary_key);
+    if !is_key && !of_parent.iter().any(is_unique) {
+        let parent = &parent.name;
+        return invalid(format!(
+            "there is no unique constraint matching given keys for referenced table \"{parent}\""
+        ));
+    }
+    let data_type = |def: &TableDef, c: &u16| def.columns[usize::from(*c)].ty.data_type;
+    let mut pairs = columns.iter().zip(parent_columns);
+    match pairs.find(|(own, of)| data_type(def, own) != data_type(parent, of)) {
+        Some((own, of)) => {
+            let (own, of) = (data_type(def, own), data_type(parent, of));
+            let message = format!("foreign key constraint \"{name}\" cannot be implemented: {own} and {of}");
+            Err(SqlError::failed(state::DATATYPE_MISMATCH, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses foreign keys between temporary and other tables.

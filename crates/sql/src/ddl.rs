@@ -560,7 +560,7 @@ pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
 }
 
 /// How CREATE TABLE writes the filling of a column, behind its type.
-fn filling_text(fill: &Fill, snapshot: &Snapshot) -> String {
+pub(crate) fn filling_text(fill: &Fill, snapshot: &Snapshot) -> String {
     let objects = snapshot.all_objects();
     let sequence = |id: u32| objects.sequences().find(|(_, def)| def.id == id);
     match fill {

@@ -27,8 +27,8 @@ use crate::statement::{OutputNames, ShortShape as Shape, Statement, StatementRes
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
 use crate::{
-    Prepared, Session, SqlError, alter, comments, copy, ddl, dml, drop, explain, indexes, schemas, sequences,
-    short, show, upkeep, views,
+    Prepared, Session, SqlError, alter, comments, copy, create_like, ddl, dml, drop, explain, indexes,
+    schemas, sequences, short, show, upkeep, views,
 };
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
@@ -284,6 +284,9 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
     }
     if let Some(relation) = &statement.relation {
         return schemas::alter_relation(session, relation).await;
+    }
+    if let (Some(Sql::CreateTable(create)), false) = (statement.sql(), statement.likes.is_empty()) {
+        return create_like::create_table_like(session, create, &statement.likes).await;
     }
     // A view keeps its query as it was written.
     if let Some(Sql::CreateView(view)) = statement.sql() {

@@ -16,6 +16,7 @@ mod constraints;
 mod copy;
 mod copy_stream;
 pub mod counts;
+mod create_like;
 mod cursor;
 mod cursors;
 mod ddl;

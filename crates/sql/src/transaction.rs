@@ -374,7 +374,7 @@ impl Session {
     }
 
     /// COMMIT. A failed transaction is rolled back, and the result says so.
-    async fn commit(&self) -> Result<StatementResult, SqlError> {
+    pub(crate) async fn commit(&self) -> Result<StatementResult, SqlError> {
         let open = self.transactions().slot.lock().take();
         let durability = self.durability().of_engine();
         let settings = open.as_ref().map(|open| open.settings.clone()).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! `ON DELETE CASCADE` and `ON DELETE SET NULL`: changes rows that reference rows which a statement deleted. `ON UPDATE`:
+//! `ON DELETE CASCADE`, `SET NULL` and `SET DEFAULT`: changes rows that reference rows which a statement deleted. `ON UPDATE`:
 //! `cascade_update.rs`.
 //!
 //! ```text
 //!   rows gone, by what others may reference ─► for each foreign key on them that acts:
 //!      rows of its table with these values ─┬─ CASCADE ──► deleted: rows gone, again
-//!                                           └─ SET NULL ─► the key's columns are NULL; CHECKs are asked
+//!                                           └─ SET NULL, SET DEFAULT ─► the key's columns are so; CHECKs are asked
 //! ```
 //!
 //! Each step sees what the steps before it did. So a row is deleted once, and a cycle of tables that reference each
@@ -25,6 +25,7 @@ use datafusion::prelude::Column as ColumnName;
 use lode_engine::{ReferenceAction, RowAddress, Rule, Snapshot, Table};
 
 use super::checks::Checks;
+use super::load::cast_to;
 use super::rewrite;
 use super::set::set;
 use super::shared::{find_table, plan_query, row_identities, run_to_end};
@@ -40,7 +41,7 @@ pub(super) struct DeletedRows {
     values: BTreeMap<u16, ArrayRef>,
 }
 
-/// A foreign key with an action (CASCADE or SET NULL) for rows of its parent that are deleted.
+/// A foreign key with an action for rows of its parent that are deleted.
 struct ForeignKeyAction {
     child: String,
     columns: Vec<u16>,
@@ -150,12 +151,15 @@ async fn act(
     let state = session.state_at(snapshot.clone(), Some(child.clone()));
     let checks = Checks::of(&state, child.def())?;
     let others = match of.on_delete {
-        ReferenceAction::SetNull => checks.others(&of.columns),
+        ReferenceAction::SetNull | ReferenceAction::SetDefault => checks.others(&of.columns),
         _ => referenced(&snapshot, &child),
     };
     let mut found = rewrite::all_of(&of.child)?;
     let columns = of.columns.iter().chain(&others);
     found.also_select(columns.map(|&c| child.def().columns[usize::from(c)].name.as_str()));
+    if of.on_delete == ReferenceAction::SetDefault {
+        found.also_defaults(child.def(), &of.columns)?;
+    }
     let plan = gone.matching(plan_query(&state, found.query).await?, of)?;
     let batch = run_to_end(&state, &plan).await?;
     if batch.num_rows() == 0 {
@@ -174,14 +178,19 @@ async fn act(
         });
         return Ok((work.await?, Some(gone)));
     }
-    let nulled = of.columns.clone();
-    let work = blocking(move || {
-        let null = |c: &u16| {
-            let t = arrow_type(child.def().columns[usize::from(*c)].ty.data_type);
-            (*c, new_null_array(&t, rows.len()))
+    let defaults_from = 1 + of.columns.len() + values.len();
+    let mut known = values;
+    for (i, &c) in of.columns.iter().enumerate() {
+        let data_type = child.def().columns[usize::from(c)].ty.data_type;
+        let value = match of.on_delete {
+            ReferenceAction::SetDefault => cast_to(child.def(), c, batch.column(defaults_from + i))?,
+            _ => new_null_array(&arrow_type(data_type), rows.len()),
         };
-        let mut known = values.into_iter().chain(nulled.iter().map(null)).collect();
-        set(&mut work.txn, &child, &rows, &nulled, &mut known, &checks)?;
+        known.insert(c, value);
+    }
+    let columns = of.columns.clone();
+    let work = blocking(move || {
+        set(&mut work.txn, &child, &rows, &columns, &mut known, &checks)?;
         Ok(work)
     });
     Ok((work.await?, None))

@@ -1,9 +1,9 @@
-//! `ON UPDATE CASCADE` and `ON UPDATE SET NULL`: changes rows that reference rows whose referenced columns a statement changed.
+//! `ON UPDATE CASCADE`, `SET NULL` and `SET DEFAULT`: changes rows that reference rows whose referenced columns a statement changed.
 //!
 //! ```text
 //!   rows that got other values ─► old and new values ─► for each foreign key on these columns that acts:
 //!      rows of its table, joined by the old values ─┬─ CASCADE ──► the key's columns get the new values ─┐
-//!                                                   └─ SET NULL ─► they are NULL ────────────────────────┴─► CHECKs are asked;
+//!                                                   └─ SET NULL, SET DEFAULT ─► they are so ─────────────┴─► CHECKs are asked;
 //!                                                                      rows that reference these columns: again
 //! ```
 //!
@@ -40,7 +40,7 @@ pub(super) struct ChangedKeys {
     new: BTreeMap<u16, ArrayRef>,
 }
 
-/// A foreign key with an action (CASCADE or SET NULL) for rows of its parent that change.
+/// A foreign key with an action for rows of its parent that change.
 struct UpdateAction {
     constraint: String,
     child: String,
@@ -163,6 +163,13 @@ async fn act(
     let mut found = rewrite::all_of(&of.child)?;
     let columns = of.columns.iter().chain(&others).chain(&further);
     found.also_select(columns.map(|&c| child.def().columns[usize::from(c)].name.as_str()));
+    let defaults = match of.on_update {
+        ReferenceAction::SetDefault => {
+            found.also_defaults(child.def(), &of.columns)?;
+            of.columns.len()
+        }
+        _ => 0,
+    };
     let plan = matching(plan_query(&state, found.query).await?, pairs, of.columns.len())?;
     let batch = run_to_end(&state, &plan).await?;
     let is_new = |row: &u64| done.insert((of.child.clone(), of.constraint.clone(), *row));
@@ -179,13 +186,15 @@ async fn act(
         columns.iter().copied().zip(batch.columns()[from..].iter().cloned()).collect()
     };
     let (others, old) = (numbered(&others, of_others), numbered(&further, of_further));
-    let new_from = of_further + further.len() + of.columns.len();
+    let defaults_from = of_further + further.len();
+    let new_from = defaults_from + defaults + of.columns.len();
     let mut new: BTreeMap<u16, ArrayRef> = BTreeMap::new();
     for (i, &c) in of.columns.iter().enumerate() {
         let data_type = child.def().columns[usize::from(c)].ty.data_type;
         let values = match of.on_update {
             ReferenceAction::Cascade => load::cast_to(child.def(), c, batch.column(new_from + i))?,
             ReferenceAction::SetNull => new_null_array(&arrow_type(data_type), rows.len()),
+            ReferenceAction::SetDefault => load::cast_to(child.def(), c, batch.column(defaults_from + i))?,
             other => return Err(SqlError::Unsupported(other.declared("ON UPDATE").trim_start().into())),
         };
         new.insert(c, values);

@@ -20,6 +20,9 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use lode_engine::TableDef;
+
+use super::fill::filling;
 use crate::SqlError;
 use crate::error::state;
 use crate::names::{TARGET, split};
@@ -60,6 +63,21 @@ impl RowQuery {
             let name = format!("__lode_old_{}", select.projection.len() - begin);
             select.projection.push(aliased(value, name));
         }
+    }
+}
+
+impl RowQuery {
+    /// Adds the defaults of columns to the query's result.
+    ///
+    /// # Errors
+    /// When a default is no expression.
+    pub(super) fn also_defaults(&mut self, table: &TableDef, columns: &[u16]) -> Result<(), SqlError> {
+        let SetExpr::Select(select) = self.query.body.as_mut() else { unreachable!("it was made so") };
+        for (i, &c) in columns.iter().enumerate() {
+            let value = filling(&table.columns[usize::from(c)])?;
+            select.projection.push(aliased(value, format!("__lode_default_{i}")));
+        }
+        Ok(())
     }
 }
 

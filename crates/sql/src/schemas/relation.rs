@@ -8,6 +8,7 @@ use crate::error::state;
 use crate::indexes::rename_index;
 use crate::names::{beside, check_name, fold, shown, split};
 use crate::namespaces::has_key;
+use crate::sequences::alter_filling;
 use crate::statement::{RelationAction, RelationStatement, StatementResult, parts};
 use crate::{Session, SqlError, comments};
 
@@ -19,6 +20,9 @@ pub(crate) async fn alter_relation(
     let (kind, if_exists, name, action) = match statement {
         RelationStatement::Alter { kind, if_exists, name, action } => {
             (*kind, *if_exists, name, action.clone())
+        }
+        RelationStatement::AlterFilling { if_exists, table, column, change } => {
+            return alter_filling(session, *if_exists, table, column, change).await;
         }
         RelationStatement::Refused(what) => return Err(SqlError::Unsupported(what.clone())),
         RelationStatement::CommentOnConstraint { constraint, table, text } => {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{AlterSchema, ObjectName, SetExpr, Statement as Sql};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
 use super::OutputNames;
 use super::cursor::parse_fetch;
@@ -16,6 +16,7 @@ use super::depth;
 use super::dialect::LodeDialect;
 use super::identifiers::Overriding;
 use super::inline::{Inline, inline_rows};
+use super::likes::{Like, without_likes};
 use super::relations::{self, RelationStatement};
 use super::sequences::{self, SequenceStatement};
 use super::short_shape::Shape;
@@ -37,6 +38,8 @@ pub struct Statement {
     pub(crate) sequence: Option<Arc<SequenceStatement>>,
     /// The same.
     pub(crate) relation: Option<Arc<RelationStatement>>,
+    /// LIKE among the columns of a CREATE TABLE.
+    pub(crate) likes: Arc<Vec<Like>>,
     /// Whether it is a MOVE: the tree of both is that of FETCH.
     pub(crate) moves: bool,
     /// The rows of a COPY FROM STDIN that stand behind it.
@@ -65,6 +68,7 @@ impl Statement {
             shape: Arc::default(),
             sequence: None,
             relation: None,
+            likes: Arc::default(),
             moves: false,
             rows: None,
         }
@@ -132,7 +136,8 @@ impl Statement {
         let dialect = LodeDialect;
         let tokens = Tokenizer::new(&dialect, script).tokenize_with_location()?;
         let depth = depth::depth(&tokens)?;
-        let (tokens, overridden) = without_overriding(tokens);
+        let (tokens, overridden) = without_overriding(options_in_order(tokens));
+        let (tokens, likes) = without_likes(tokens);
         let mut parser = DFParserBuilder::new(tokens).with_dialect(&dialect).build()?;
         let mut statements = Vec::new();
         loop {
@@ -200,7 +205,9 @@ impl Statement {
             if let Some((_, overriding)) = overridden.iter().find(|(at, _)| within(at)) {
                 note_overriding(&mut parsed, *overriding);
             }
-            statements.push(Self { sequence, relation, moves, ..Self::new(parsed, depth) });
+            let likes = likes.iter().filter(|(at, _)| within(at)).map(|(_, like)| like.clone());
+            let likes = Arc::new(likes.collect());
+            statements.push(Self { sequence, relation, likes, moves, ..Self::new(parsed, depth) });
         }
     }
 }
@@ -212,6 +219,61 @@ fn no_tree() -> Parsed {
         if_exists: false,
         operations: Vec::new(),
     })))
+}
+
+/// The tokens with the options of IDENTITY columns in the order in which the parser knows them.
+fn options_in_order(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    const ORDER: [&str; 6] = ["increment", "minvalue", "maxvalue", "start", "cache", "cycle"];
+    let word = |t: &TokenWithSpan| match &t.token {
+        Token::Word(w) if w.quote_style.is_none() => w.value.to_lowercase(),
+        _ => String::new(),
+    };
+    let mut at = 0;
+    while let Some(found) = tokens[at..].iter().position(|t| word(t) == "identity") {
+        at += found + 1;
+        let solid = |t: &TokenWithSpan| !matches!(t.token, Token::Whitespace(_));
+        let Some(open) = tokens[at..].iter().position(solid).map(|i| at + i) else { break };
+        let follows_as = tokens[..at - 1].iter().rev().find(|t| solid(t)).is_some_and(|t| word(t) == "as");
+        if tokens[open].token != Token::LParen || !follows_as {
+            continue;
+        }
+        let Some(close) = tokens[open..].iter().position(|t| t.token == Token::RParen).map(|i| open + i)
+        else {
+            break;
+        };
+        // Each option begins with its word, or with NO.
+        let mut options: Vec<(usize, Vec<TokenWithSpan>)> = Vec::new();
+        for t in tokens[open + 1..close].iter().cloned() {
+            let rank = ORDER.iter().position(|o| *o == word(&t));
+            let follows_no = options.last().is_some_and(|(rank, _)| *rank == usize::MAX);
+            match rank {
+                Some(rank) if follows_no => {
+                    let last = options.last_mut().expect("it was just looked at");
+                    last.0 = rank;
+                    last.1.push(t);
+                }
+                Some(rank) => options.push((rank, vec![t])),
+                None if word(&t) == "no" => options.push((usize::MAX, vec![t])),
+                None => match options.last_mut() {
+                    Some(last) => last.1.push(t),
+                    None if solid(&t) => options.push((0, vec![t])),
+                    None => {}
+                },
+            }
+        }
+        options.sort_by_key(|(rank, _)| *rank);
+        // What follows an option needs a blank before it.
+        let blank = TokenWithSpan::wrap(Token::Whitespace(Whitespace::Space));
+        let ordered = options.into_iter().flat_map(|(_, mut of)| {
+            of.push(blank.clone());
+            of
+        });
+        let ordered: Vec<TokenWithSpan> = ordered.collect();
+        let count = ordered.len();
+        tokens.splice(open + 1..close, ordered);
+        at = open + 1 + count;
+    }
+    tokens
 }
 
 /// The tokens without `OVERRIDING SYSTEM VALUE` and `OVERRIDING USER VALUE`, which the parser does not know, and where these

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::refused;
+use super::sequences::{SequenceOption, option};
 
 /// A statement about a relation.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub(crate) enum RelationStatement {
         name: ObjectName,
         action: RelationAction,
     },
+    /// `ALTER TABLE t ALTER c ...`, about what fills the column.
+    AlterFilling { if_exists: bool, table: ObjectName, column: Ident, change: FillingChange },
     /// A statement that Lode does not have: its first words.
     Refused(String),
     /// `COMMENT ON CONSTRAINT c ON t IS 'text'`.
@@ -35,6 +38,17 @@ pub(crate) enum RelationAction {
     RenameColumn(Ident, Ident),
     /// `OWNER TO o`: there are no owners.
     Owner,
+}
+
+/// What ALTER does with the filling of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FillingChange {
+    /// `SET GENERATED ALWAYS | BY DEFAULT`, `SET option`, `RESTART`.
+    Identity { always: Option<bool>, options: Vec<SequenceOption> },
+    /// `DROP IDENTITY [IF EXISTS]`.
+    DropIdentity { if_exists: bool },
+    /// `DROP EXPRESSION [IF EXISTS]`.
+    DropExpression { if_exists: bool },
 }
 
 /// Parses one of these, if the next statement is one. Else the parser stays where it is.
@@ -62,6 +76,11 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Option<RelationStatement>
         () if is(1, "index") => return parser.maybe_parse(|p| alter(p, ObjectType::Index)),
         () => return Ok(None),
     };
+    if kind == ObjectType::Table
+        && let Some(filling) = parser.maybe_parse(alter_filling)?
+    {
+        return Ok(Some(filling));
+    }
     let found = parser.maybe_parse(|p| match alter(p, kind)? {
         found @ RelationStatement::Alter { action: RelationAction::SetSchema(_), .. } => Ok(found),
         _ => p.expected_ref("SET SCHEMA", p.peek_token_ref()),
@@ -92,6 +111,57 @@ fn alter(parser: &mut Parser<'_>, kind: ObjectType) -> Result<RelationStatement,
     };
     match &parser.peek_token_ref().token {
         Token::SemiColon | Token::EOF => Ok(RelationStatement::Alter { kind, if_exists, name, action }),
+        _ => parser.expected_ref("end of statement", parser.peek_token_ref()),
+    }
+}
+
+fn alter_filling(parser: &mut Parser<'_>) -> Result<RelationStatement, ParserError> {
+    parser.next_token();
+    parser.next_token();
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let _ = parser.parse_keyword(Keyword::ONLY);
+    let table = parser.parse_object_name(false)?;
+    parser.expect_keyword_is(Keyword::ALTER)?;
+    let _ = parser.parse_keyword(Keyword::COLUMN);
+    let column = parser.parse_identifier()?;
+    let word = |parser: &Parser<'_>, text: &str| match &parser.peek_token_ref().token {
+        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text),
+        _ => false,
+    };
+    let change = if parser.parse_keyword(Keyword::DROP) {
+        let identity = word(parser, "identity");
+        if !identity && !word(parser, "expression") {
+            return parser.expected_ref("IDENTITY or EXPRESSION", parser.peek_token_ref());
+        }
+        parser.next_token();
+        let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+        match identity {
+            true => FillingChange::DropIdentity { if_exists },
+            false => FillingChange::DropExpression { if_exists },
+        }
+    } else {
+        let (mut always, mut options) = (None, Vec::new());
+        loop {
+            let sets = parser.parse_keyword(Keyword::SET);
+            if sets && parser.parse_keyword(Keyword::GENERATED) {
+                always = Some(parser.parse_keyword(Keyword::ALWAYS));
+                if always == Some(false) {
+                    parser.expect_keywords(&[Keyword::BY, Keyword::DEFAULT])?;
+                }
+                continue;
+            }
+            match option(parser, false)? {
+                Some(found) if sets || matches!(found, SequenceOption::Restart(_)) => options.push(found),
+                _ if !sets && (always.is_some() || !options.is_empty()) => break,
+                _ => return parser.expected_ref("an option of the sequence", parser.peek_token_ref()),
+            }
+        }
+        FillingChange::Identity { always, options }
+    };
+    match &parser.peek_token_ref().token {
+        Token::SemiColon | Token::EOF => {
+            Ok(RelationStatement::AlterFilling { if_exists, table, column, change })
+        }
         _ => parser.expected_ref("end of statement", parser.peek_token_ref()),
     }
 }

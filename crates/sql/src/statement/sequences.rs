@@ -81,7 +81,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<SequenceStatement, Parser
     Ok(SequenceStatement { creates, temporary, if_exists, name, options, rename: None })
 }
 
-fn option(parser: &mut Parser<'_>, creates: bool) -> Result<Option<SequenceOption>, ParserError> {
+pub(super) fn option(parser: &mut Parser<'_>, creates: bool) -> Result<Option<SequenceOption>, ParserError> {
     if parser.parse_keyword(Keyword::AS) {
         return Ok(Some(SequenceOption::As(parser.parse_data_type()?)));
     }
