@@ -142,6 +142,10 @@ pub(crate) fn resolve(
 ) -> Result<Vec<Constraint>, SqlError> {
     let mut taken: Vec<String> = declared.iter().filter_map(|d| d.name.clone()).collect();
     taken.extend(def.constraints.iter().map(|c| c.name.clone()));
+    if let Some(twice) = (1..taken.len()).find(|&i| taken[..i].contains(&taken[i])) {
+        let message = format!("constraint \"{}\" for relation \"{}\" already exists", taken[twice], def.name);
+        return Err(SqlError::failed(state::DUPLICATE_OBJECT, message));
+    }
     let mut constraints = Vec::with_capacity(declared.len());
     let table = split(&def.name).1;
     for Declared { name, what, deferral } in declared {

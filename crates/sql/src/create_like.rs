@@ -43,6 +43,12 @@ pub(crate) async fn create_table_like(
     likes: &[Like],
 ) -> Result<StatementResult, SqlError> {
     let snapshot = session.snapshot().await?;
+    if create.if_not_exists
+        && let Ok(name) = session.namespaces().created(&create.name, create.temporary, &snapshot)
+        && snapshot.table(&name).is_some()
+    {
+        return Ok(StatementResult::done("CREATE TABLE"));
+    }
     let (mut expanded, mut indexes, mut comments) = (create.clone(), Vec::new(), Vec::new());
     let mut more = 0;
     for like in likes {

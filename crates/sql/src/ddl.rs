@@ -312,6 +312,14 @@ pub(crate) fn column_def(
         // The number follows when the sequence is made.
         set_fill(Fill::Sequence(0))?;
     }
+    let says = |what: fn(&ColumnOption) -> bool| column.options.iter().any(|o| what(&o.option));
+    let not_null = serial.is_some()
+        || says(|o| matches!(o, ColumnOption::NotNull))
+        || says(|o| matches!(o, ColumnOption::Generated { generation_expr: None, .. }));
+    if not_null && says(|o| matches!(o, ColumnOption::Null)) {
+        let message = format!("conflicting NULL/NOT NULL declarations for column \"{name}\"");
+        return Err(SqlError::failed(sqlstate::SYNTAX_ERROR, message));
+    }
     for option in &column.options {
         match &option.option {
             ColumnOption::Null => {}

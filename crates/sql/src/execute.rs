@@ -14,11 +14,12 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Insert, ObjectType, Query, Set, SetExpr, Statement as Sql, With};
+use datafusion::sql::sqlparser::ast::{ObjectType, Query, Set, SetExpr, Statement as Sql, With};
 use futures::future::BoxFuture;
 use lode_engine::{EngineError, Snapshot, Table};
 use tracing::Instrument;
 
+use crate::modifying_with::modifies;
 use crate::namespaces::resolve;
 use crate::schemas::{Temporaries, temporary_schema};
 use crate::session::plan;
@@ -28,7 +29,7 @@ use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
 use crate::{
     Prepared, Session, SqlError, alter, comments, copy, create_like, ddl, dml, drop, explain, indexes,
-    schemas, sequences, short, show, upkeep, views,
+    modifying_with, schemas, sequences, short, show, upkeep, views,
 };
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
@@ -190,7 +191,8 @@ impl Session {
     /// # Errors
     /// When a name leads to no relation.
     pub(crate) fn resolved(&self, statement: &Statement) -> Result<Option<Statement>, SqlError> {
-        if matches!(statement.sql(), Some(Sql::CreateTable(create)) if create.temporary) {
+        let table = matches!(statement.sql(), Some(Sql::CreateTable(create)) if create.temporary);
+        if table || statement.sequence.as_ref().is_some_and(|sequence| sequence.temporary) {
             temporary_schema(self)?;
         }
         if self.namespaces().is_public() || statement.is_control() {
@@ -345,8 +347,9 @@ async fn run(session: &Session, statement: &Statement) -> Result<StatementResult
 
 pub(crate) async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlError> {
     match sql {
+        Sql::Query(query) if modifies(query) => modifying_with::run(session, query).await,
         Sql::Query(query) => match change_with(query)? {
-            Some((with, Sql::Insert(insert))) => dml::insert(session, &with_source(insert, with)?).await,
+            Some((with, Sql::Insert(insert))) => dml::insert(session, &dml::with_source(insert, with)?).await,
             Some((with, Sql::Update(update))) => dml::update(session, update, Some(with)).await,
             Some((with, Sql::Delete(delete))) => dml::delete(session, delete, Some(with)).await,
             _ => session.query(Parsed::Statement(Box::new(sql.clone()))).await,
@@ -463,16 +466,6 @@ pub(crate) fn change_with(query: &Query) -> Result<Option<(With, &Sql)>, SqlErro
         Some(with) if !more => Ok(Some((with.clone(), change))),
         _ => Err(SqlError::Unsupported(format!("{} within a query", verb(change, 1)))),
     }
-}
-
-/// The INSERT with the statement's WITH moved to its source.
-pub(crate) fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
-    let mut insert = insert.clone();
-    match &mut insert.source {
-        Some(source) if source.with.is_none() => source.with = Some(with),
-        _ => return Err(SqlError::Unsupported("INSERT with two WITH".into())),
-    }
-    Ok(insert)
 }
 
 pub(crate) fn some_target((query, table): (Box<Query>, Arc<Table>)) -> (Box<Query>, Option<Arc<Table>>) {

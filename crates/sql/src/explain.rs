@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Insert, ObjectName, Query, Se
 use futures::{StreamExt, stream};
 use lode_engine::Table;
 
-use crate::execute::{change_with, run_sql, some_target, verb, with_source};
+use crate::execute::{change_with, run_sql, some_target, verb};
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, prepare};
 use crate::{Session, SqlError, TransactionStatus, dml, modelled, short};
@@ -71,7 +71,7 @@ async fn explained(
     let (change, found, what) = match change {
         Sql::Insert(insert) => {
             let insert = match with {
-                Some(with) => with_source(&insert, with)?,
+                Some(with) => dml::with_source(&insert, with)?,
                 None => insert,
             };
             let table = dml::inserted_table(&snapshot, &insert)?;

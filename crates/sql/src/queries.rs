@@ -7,6 +7,7 @@ use lode_engine::Database;
 
 use crate::memory::query_memory;
 use crate::schemas::drop_left;
+use crate::views::open_view;
 use crate::{Session, SessionOptions, SqlError};
 
 /// The queries of a database. A clone is the same.
@@ -34,7 +35,7 @@ impl Queries {
     /// # Errors
     /// When the session's functions cannot be made.
     pub fn session(&self, options: &SessionOptions) -> Result<Session, SqlError> {
-        Session::new(self.db.clone(), self.runtime.clone(), options)
+        Session::new(self.db.clone(), self.runtime.clone(), options, open_view)
     }
 
     /// Bytes that operators hold at this moment.

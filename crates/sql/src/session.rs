@@ -24,7 +24,10 @@ use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
 use futures::TryStreamExt;
-use lode_engine::{Changes, ClockReading, Database, ModelledTime, Snapshot, SyncEvery, Table, ViewRead};
+use futures::future::BoxFuture;
+use lode_engine::{
+    Changes, ClockReading, Database, ModelledTime, Snapshot, SyncEvery, Table, ViewDef, ViewRead,
+};
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::CatalogAt;
@@ -38,7 +41,6 @@ use crate::options::{CommitDurability, LodeOptions, ShortSettings};
 use crate::statement::{StatementResult, check_names};
 use crate::threads::blocking;
 use crate::transaction::{TransactionStatus, Transactions};
-use crate::views::open_view;
 use crate::{Offload, QueryCounts, SqlError, StatementCounts, numbers, semantics};
 
 /// How a session starts; `SET` changes most of it later.
@@ -63,6 +65,10 @@ impl Default for SessionOptions {
     }
 }
 
+/// Opens a view for a session, at a snapshot.
+pub(crate) type OpenViewOf =
+    fn(Session, Snapshot, ViewDef) -> BoxFuture<'static, Result<Arc<dyn TableProvider>, SqlError>>;
+
 /// A session on a database. A clone is the same session. Several statements may run at the same time, but only one
 /// writer.
 #[derive(Clone)]
@@ -75,6 +81,9 @@ pub struct Session {
     begun: Arc<Mutex<Option<ClockReading>>>,
     transactions: Transactions,
     namespaces: NameSpaces,
+    open_view: OpenViewOf,
+    /// Tables of the statement itself, in a clone that runs a part of it.
+    tables: Arc<Vec<(String, Arc<dyn TableProvider>)>>,
     kept: Kept,
     /// Counts changes of settings.
     settings: Arc<AtomicU64>,
@@ -91,6 +100,7 @@ impl Session {
         db: Database,
         runtime: Arc<RuntimeEnv>,
         options: &SessionOptions,
+        open_view: OpenViewOf,
     ) -> Result<Self, SqlError> {
         let host = db.host().cloned();
         let (target_partitions, profile) = match &host {
@@ -133,6 +143,8 @@ impl Session {
             begun: Arc::default(),
             transactions: Transactions::default(),
             namespaces,
+            open_view,
+            tables: Arc::default(),
             kept,
             settings: Arc::default(),
             syncs: Arc::default(),
@@ -264,6 +276,7 @@ impl Session {
         own: Vec<(String, Arc<dyn TableProvider>)>,
     ) -> SessionState {
         self.kept.of::<SequenceSession>().sees(snapshot.all_objects());
+        let own = own.into_iter().chain(self.tables.iter().cloned()).collect();
         let mut catalog = self.catalog_at(snapshot).with_own(own);
         if let Some(table) = target {
             catalog = catalog.with_target(table);
@@ -278,7 +291,7 @@ impl Session {
 
     fn catalog_at(&self, snapshot: Snapshot) -> CatalogAt {
         let session = self.clone();
-        let open = Arc::new(move |snapshot, view| open_view(session.clone(), snapshot, view));
+        let open = Arc::new(move |snapshot, view| (session.open_view)(session.clone(), snapshot, view));
         CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone(), open)
     }
 
@@ -311,6 +324,11 @@ impl Session {
     /// The same session with a transaction of its own, which none of its other statements sees.
     pub(crate) fn with_own_transaction(&self) -> Self {
         Self { transactions: Transactions::default(), ..self.clone() }
+    }
+
+    /// The same session, which also sees these tables.
+    pub(crate) fn with_tables(&self, tables: Vec<(String, Arc<dyn TableProvider>)>) -> Self {
+        Self { tables: Arc::new(tables), ..self.clone() }
     }
 
     /// Whether its statements exclude the commits of others.

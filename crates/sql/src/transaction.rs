@@ -24,9 +24,9 @@ use parking_lot::Mutex;
 
 use crate::cursors::Cursors;
 use crate::error::state;
-use crate::settings::{SavedSettings, SettingsOfTransaction};
 use crate::statement::{StatementResult, fold};
 use crate::threads::blocking;
+use crate::transaction_settings::{SavedSettings, SettingsOfTransaction};
 use crate::{Session, SqlError};
 
 /// The state of a session's transaction.
@@ -243,7 +243,7 @@ impl Session {
     /// Rolls the open transaction back. Returns whether there was one.
     pub fn roll_back(&self) -> bool {
         let Some(open) = self.transactions().slot.lock().take() else { return false };
-        if let Err(e) = open.settings.end(false, self) {
+        if let Err(e) = open.settings.end(false, |name, value| self.put_setting(name, value)) {
             tracing::warn!(error = %e, "a setting could not be taken back");
         }
         true
@@ -325,7 +325,9 @@ impl Session {
             Sql::Rollback { chain: false, savepoint: None } => {
                 let open = self.transactions().slot.lock().take();
                 let settings = open.as_ref().map(|open| open.settings.clone());
-                settings.map_or(Ok(()), |settings| settings.end(false, self))?;
+                settings.map_or(Ok(()), |settings| {
+                    settings.end(false, |name, value| self.put_setting(name, value))
+                })?;
                 // Dropping the transaction frees the pages that it loaded.
                 blocking(move || {
                     drop(open);
@@ -387,7 +389,7 @@ impl Session {
             open => Ok(open.is_none()),
         });
         let committed = committed.await;
-        settings.end(matches!(committed, Ok(true)), self)?;
+        settings.end(matches!(committed, Ok(true)), |name, value| self.put_setting(name, value))?;
         Ok(StatementResult::done(if committed? { "COMMIT" } else { "ROLLBACK" }))
     }
 
@@ -398,7 +400,7 @@ impl Session {
         };
         let settings =
             transactions.slot.lock().as_ref().map(|open| open.settings.clone()).unwrap_or_default();
-        let settings = settings.saved(self);
+        let settings = settings.saved(|name| self.setting(name));
         let work = move || {
             let savepoint = txn.savepoint()?;
             if let Some(open) = &mut *transactions.slot.lock() {
@@ -421,7 +423,7 @@ impl Session {
         };
         txn.rollback_to(&open.savepoints[at].1);
         let saved = open.savepoints[at].2.clone();
-        open.settings.roll_back_to(&saved, self)?;
+        open.settings.roll_back_to(&saved, |name, value| self.put_setting(name, value))?;
         open.savepoints.truncate(at + 1);
         open.cursors.roll_back_to(at + 1);
         open.failed = false;

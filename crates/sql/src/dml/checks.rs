@@ -89,6 +89,8 @@ impl Checks {
             let expression = session.create_physical_expr(semantics::expression(expr, &df)?, &df)?;
             checks.push(Check { name: c.name.clone(), columns, expression });
         }
+        // Of several that a row breaks, PostgreSQL reports the first by name.
+        checks.sort_by(|a: &Check, b| a.name.cmp(&b.name));
         let mut generated = Vec::new();
         for (column, c) in (0u16..).zip(&table.columns) {
             let Fill::Generated(text) = &c.fill else { continue };

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    Insert, ObjectName, OnInsert, Query, SetExpr, Statement as Sql, TableObject,
+    Insert, ObjectName, OnInsert, Query, SetExpr, Statement as Sql, TableObject, With,
 };
 use futures::{StreamExt, stream};
 use lode_engine::{ColumnDef, Snapshot, Table, TableDef};
@@ -185,6 +185,16 @@ async fn projected(
         exprs.push(value.alias(&column.name));
     }
     Ok(LogicalPlanBuilder::from(source).project(exprs)?.build()?)
+}
+
+/// The INSERT with the statement's WITH moved to its source.
+pub(crate) fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
+    let mut insert = insert.clone();
+    match &mut insert.source {
+        Some(source) if source.with.is_none() => source.with = Some(with),
+        _ => return Err(SqlError::Unsupported("INSERT with two WITH".into())),
+    }
+    Ok(insert)
 }
 
 /// The table of an INSERT.

@@ -47,7 +47,7 @@ fn resolve_sql(sql: &mut Sql, names: &NameSpaces, of: &impl Relations) -> Result
                 }
                 broken => broken,
             };
-            let done = match foreign {
+            match foreign {
                 ControlFlow::Continue(()) => {
                     create.name = ObjectName(Vec::new());
                     let done = create.visit(&mut resolver);
@@ -55,8 +55,7 @@ fn resolve_sql(sql: &mut Sql, names: &NameSpaces, of: &impl Relations) -> Result
                     done
                 }
                 broken => broken,
-            };
-            done
+            }
         }
         Sql::CreateView(view) => view.query.visit(&mut resolver),
         Sql::AlterTable(alter) => {

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::SqlError;
 use crate::error::state;
+use crate::names::shown;
 use crate::namespaces::NameSpaces;
 
 pub(crate) use functions::{NEXT_BY_ID, call_next, register};
@@ -48,6 +49,10 @@ impl SequenceSession {
         let named = name.as_ref().and_then(|name| known.objects.get(ObjectKind::Sequence, name));
         match (name.as_ref(), named) {
             (Some(name), Some(Object::Sequence(def))) => Ok((name.clone(), def.clone())),
+            (Some(name), _) => {
+                let message = format!("\"{}\" is not a sequence", shown(name));
+                Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message))
+            }
             _ => Err(no_relation(&parts.join("."))),
         }
     }

@@ -9,7 +9,6 @@ use crate::error::state;
 use crate::names::{beside, check_name, shown, split};
 use crate::namespaces::{NameSpaces, Relations};
 use crate::numbers::no_relation;
-use crate::schemas::temporary_schema;
 use crate::statement::{SequenceOption, SequenceStatement, StatementResult, fold, parts};
 use crate::{Session, SqlError, comments};
 
@@ -80,9 +79,6 @@ pub(crate) async fn define(
 ) -> Result<StatementResult, SqlError> {
     let statement = statement.clone();
     let names = session.namespaces().clone();
-    if statement.temporary {
-        temporary_schema(session)?;
-    }
     let verb = if statement.creates { "CREATE SEQUENCE" } else { "ALTER SEQUENCE" };
     session
         .define(move |txn| match statement.creates {

@@ -7,6 +7,9 @@
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
+/// Whether it is INCLUDED, and what.
+type Options = Vec<(bool, String)>;
+
 /// LIKE of another relation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Like {
@@ -14,7 +17,7 @@ pub(crate) struct Like {
     pub(crate) place: usize,
     pub(crate) name: ObjectName,
     /// What is INCLUDED (or EXCLUDED), in order, in lower case.
-    pub(crate) options: Vec<(bool, String)>,
+    pub(crate) options: Options,
 }
 
 fn word(t: &TokenWithSpan) -> Option<String> {
@@ -59,7 +62,7 @@ pub(super) fn without_likes(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, 
 }
 
 /// The name and the options behind LIKE, and the index of the token that ends them, which is a comma or a parenthesis.
-fn parsed(tokens: &[TokenWithSpan], from: usize) -> Option<(ObjectName, Vec<(bool, String)>, usize)> {
+fn parsed(tokens: &[TokenWithSpan], from: usize) -> Option<(ObjectName, Options, usize)> {
     let mut solid = (from..tokens.len()).filter(|&i| is_solid(&tokens[i])).peekable();
     let mut parts: Vec<Ident> = Vec::new();
     loop {

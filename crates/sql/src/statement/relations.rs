@@ -81,11 +81,10 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Option<RelationStatement>
     {
         return Ok(Some(filling));
     }
-    let found = parser.maybe_parse(|p| match alter(p, kind)? {
+    parser.maybe_parse(|p| match alter(p, kind)? {
         found @ RelationStatement::Alter { action: RelationAction::SetSchema(_), .. } => Ok(found),
         _ => p.expected_ref("SET SCHEMA", p.peek_token_ref()),
-    });
-    found
+    })
 }
 
 fn alter(parser: &mut Parser<'_>, kind: ObjectType) -> Result<RelationStatement, ParserError> {

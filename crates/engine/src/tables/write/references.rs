@@ -25,7 +25,7 @@ use super::key_check::{PAGE_LOOKUPS_MAX, visit_rows, visit_table};
 use super::statement::{LOOKUPS_MAX, is_exact};
 use super::touched::{Referenced, Touched, foreign_columns, is_immediate};
 use crate::EngineError;
-use crate::tables::definition::{Constraint, Rule};
+use crate::tables::definition::{Constraint, ReferenceAction, Rule};
 use crate::tables::key::numbered;
 use crate::tables::planted::{self, Planted};
 use crate::tables::table::{RowAddress, Table};
@@ -229,7 +229,9 @@ impl<'a> Foreign<'a> {
         else {
             return Ok(None);
         };
-        let (acts_on_delete, acts_on_update) = (on_delete.acts(), on_update.acts());
+        // A default may be the very key that is gone: then no other transaction is to blame.
+        let acts = |action: ReferenceAction| action.acts() && action != ReferenceAction::SetDefault;
+        let (acts_on_delete, acts_on_update) = (acts(*on_delete), acts(*on_update));
         let parent = table(parent).ok_or_else(|| EngineError::NoSuchTable(parent.clone()))?;
         Ok(Some(Self { constraint, child, columns, parent, parent_columns, acts_on_delete, acts_on_update }))
     }
