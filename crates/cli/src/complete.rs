@@ -3,6 +3,7 @@
 use std::sync::{Arc, RwLock};
 
 use lode_engine::Database;
+use lode_sql::shown_name;
 use rustyline::completion::{Completer, Pair};
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper, Highlighter, Hinter};
@@ -34,7 +35,7 @@ pub(crate) fn names(database: &Database) -> Vec<String> {
     let mut names = Vec::new();
     if let Ok(snapshot) = database.snapshot() {
         for table in snapshot.tables() {
-            names.push(table.def().name.clone());
+            names.push(shown_name(table.name()));
             names.extend(table.def().columns.iter().map(|c| c.name.clone()));
         }
     }

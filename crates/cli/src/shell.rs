@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use lode_engine::{Database, IndexKind, KeyIndex, Rule, Table};
-use lode_sql::TransactionStatus;
+use lode_engine::{Database, IndexKind, KeyIndex, Object, ObjectKind, Rule, Snapshot, Table, ViewDef};
+use lode_sql::{TransactionStatus, shown_name};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -131,23 +131,46 @@ fn own_command(command: &str, database: &Database, timing: &mut bool) -> CliResu
 
 fn list_tables(database: &Database) -> CliResult {
     let snapshot = database.snapshot()?;
-    let mut tables: Vec<Arc<Table>> = snapshot.tables().cloned().collect();
+    let named = |t: &Arc<Table>| (shown_name(t.name()), t.clone());
+    let mut tables: Vec<(String, Arc<Table>)> = snapshot.tables().map(named).collect();
     if tables.is_empty() {
         return println_quietly("There are no tables.");
     }
-    tables.sort_by(|a, b| a.def().name.cmp(&b.def().name));
+    tables.sort_by(|a, b| a.0.cmp(&b.0));
     let mut out = TextTable::new(&["table", ">rows", ">pages", ">size"]);
-    for table in &tables {
-        let s = snapshot.statistics(table)?;
-        out.row([table.def().name.clone(), count(s.rows), count(s.pages), bytes(s.bytes)]);
+    for (name, table) in tables {
+        let s = snapshot.statistics(&table)?;
+        out.row([name, count(s.rows), count(s.pages), bytes(s.bytes)]);
     }
     println_quietly(out.render().trim_end())
 }
 
+/// The view of this name.
+fn view_of<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a ViewDef> {
+    let lower = name.to_lowercase();
+    let is_it = |view: &str| shown_name(view) == name || shown_name(view) == lower;
+    match snapshot.objects(ObjectKind::View).find(|(view, _)| is_it(view))?.1 {
+        Object::View(view) => Some(view),
+        _ => None,
+    }
+}
+
+fn describe_view(view: &ViewDef) -> CliResult {
+    let mut out = TextTable::new(&["column", "type"]);
+    for (name, data_type) in &view.columns {
+        out.row([name.clone(), data_type.clone()]);
+    }
+    println_quietly(&format!("{}view: {}", out.render(), view.query))
+}
+
 fn describe(database: &Database, name: &str) -> CliResult {
     let snapshot = database.snapshot()?;
-    let unquoted = name.trim_matches('"');
-    let table = snapshot.table(unquoted).or_else(|| snapshot.table(&unquoted.to_lowercase()));
+    let unquoted = name.replace('"', "");
+    let of_name = |name: &str| snapshot.tables().find(|t| shown_name(t.name()) == name).cloned();
+    let table = of_name(&unquoted).or_else(|| of_name(&unquoted.to_lowercase()));
+    if let (None, Some(view)) = (&table, view_of(&snapshot, &unquoted)) {
+        return describe_view(view);
+    }
     let table = table.ok_or_else(|| CliError::Failed(format!("there is no table {name}")))?;
     let mut out = TextTable::new(&["column", "type", "null", "key"]);
     for i in table.def().live_columns().map(usize::from) {

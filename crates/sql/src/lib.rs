@@ -69,6 +69,7 @@ pub use copy_stream::{CopyIn, CopyOut};
 pub use counts::{QueryCounts, StatementCounts};
 pub use error::{ErrorFields, SqlError};
 pub use lode_engine::ModelledTime;
+pub use names::shown_name;
 pub use offload::Offload;
 pub use options::{CommitDurability, LodeOptions};
 pub use prepared::Prepared;

@@ -61,6 +61,11 @@ pub(crate) fn primary_key_name(def: &TableDef) -> String {
     def.primary_key_name.clone().unwrap_or_else(|| format!("{}_pkey", split(&def.name).1))
 }
 
+/// A name of the engine as users see it: `t`, or `schema.t`.
+pub fn shown_name(name: &str) -> String {
+    shown(name)
+}
+
 /// The engine's name of the table of a reference.
 pub(crate) fn referenced(reference: &TableReference) -> String {
     in_schema(reference.schema().unwrap_or(SCHEMA), reference.table())

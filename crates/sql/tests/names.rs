@@ -239,3 +239,33 @@ async fn an_insert_with_more_values_than_columns_is_refused() {
     check(&s, "SELECT b FROM t ORDER BY id", "1; 2").await;
     check(&s, "CREATE TABLE u (id INTEGER PRIMARY KEY AUTO_INCREMENT)", "42601").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_get_their_types_from_views_from_tables_in_schemas_and_from_columns_that_are_left() {
+    let queries = opened(&drive());
+    let s = session(&queries);
+    s.execute(
+        "CREATE SCHEMA a; CREATE TABLE a.t (gone DATE, id INT PRIMARY KEY, v TEXT); ALTER TABLE a.t DROP COLUMN gone;
+         CREATE VIEW v AS SELECT id AS number, v AS word FROM a.t",
+    )
+    .await
+    .unwrap();
+    let prepared = s.prepare("INSERT INTO a.t VALUES ($1, $2)").await.unwrap();
+    let values = [ScalarValue::Int32(Some(7)), ScalarValue::Utf8(Some("x".into()))];
+    s.execute_prepared(&prepared, &values).await.unwrap();
+    let one = [ScalarValue::Int32(Some(7))];
+    for sql in [
+        "SELECT v FROM a.t WHERE t.id = $1",
+        "SELECT word FROM v WHERE number = $1",
+        "SELECT word FROM v WHERE v.number = $1",
+    ] {
+        let prepared = s.prepare(sql).await.unwrap();
+        assert_eq!(rows(Some(s.execute_prepared(&prepared, &one).await.unwrap())).await, "x", "{sql}");
+    }
+    let all = s.prepare("SELECT * FROM v WHERE number = $1").await.unwrap();
+    s.execute("CREATE OR REPLACE VIEW v AS SELECT id AS number, v AS word, 1 AS more FROM a.t")
+        .await
+        .unwrap();
+    let e = s.execute_prepared(&all, &one).await.unwrap_err();
+    assert_eq!(e.sqlstate(), "0A000", "the result has other columns: {e}");
+}

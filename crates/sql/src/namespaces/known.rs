@@ -51,6 +51,8 @@ impl std::fmt::Debug for NameSpaces {
 pub(crate) trait Relations {
     /// Whether there is a relation of this name of the engine.
     fn has_relation(&self, name: &str) -> bool;
+    /// Whether it is one with rows: no index. This is found without looking at all tables.
+    fn has_rows(&self, name: &str) -> bool;
     /// Whether there is a schema of this name.
     fn has_schema(&self, name: &str) -> bool;
 }
@@ -71,11 +73,12 @@ fn has_index(table: &Table, name: &str) -> bool {
 
 impl Relations for Snapshot {
     fn has_relation(&self, name: &str) -> bool {
+        self.has_rows(name) || self.tables().any(|t| has_index(t, name))
+    }
+
+    fn has_rows(&self, name: &str) -> bool {
         let is_object = |kind| self.object(kind, name).is_some();
-        self.table(name).is_some()
-            || is_object(ObjectKind::View)
-            || is_object(ObjectKind::Sequence)
-            || self.tables().any(|t| has_index(t, name))
+        self.table(name).is_some() || is_object(ObjectKind::View) || is_object(ObjectKind::Sequence)
     }
 
     fn has_schema(&self, name: &str) -> bool {
@@ -85,11 +88,12 @@ impl Relations for Snapshot {
 
 impl Relations for AllObjects {
     fn has_relation(&self, name: &str) -> bool {
+        self.has_rows(name) || self.tables().any(|t| has_index(t, name))
+    }
+
+    fn has_rows(&self, name: &str) -> bool {
         let is_object = |kind| self.get(kind, name).is_some();
-        self.table(name).is_some()
-            || is_object(ObjectKind::View)
-            || is_object(ObjectKind::Sequence)
-            || self.tables().any(|t| has_index(t, name))
+        self.table(name).is_some() || is_object(ObjectKind::View) || is_object(ObjectKind::Sequence)
     }
 
     fn has_schema(&self, name: &str) -> bool {
@@ -99,11 +103,12 @@ impl Relations for AllObjects {
 
 impl Relations for WriteTxn {
     fn has_relation(&self, name: &str) -> bool {
+        self.has_rows(name) || self.tables().any(|t| has_index(t, name))
+    }
+
+    fn has_rows(&self, name: &str) -> bool {
         let is_object = |kind| self.object(kind, name).is_some();
-        self.table(name).is_some()
-            || is_object(ObjectKind::View)
-            || is_object(ObjectKind::Sequence)
-            || self.tables().any(|t| has_index(t, name))
+        self.table(name).is_some() || is_object(ObjectKind::View) || is_object(ObjectKind::Sequence)
     }
 
     fn has_schema(&self, name: &str) -> bool {
@@ -151,9 +156,9 @@ impl NameSpaces {
         first.into_iter().chain(rest).collect()
     }
 
-    /// The schema of what is called `name` without a schema.
+    /// The schema of the relation with rows that is called `name` without a schema.
     pub(crate) fn schema_of(&self, name: &str, of: &impl Relations) -> Option<String> {
-        self.looked_in().into_iter().find(|schema| of.has_relation(&in_schema(schema, name)))
+        self.looked_in().into_iter().find(|schema| of.has_rows(&in_schema(schema, name)))
     }
 
     /// The engine's name of a relation that a statement names by these parts.
@@ -162,10 +167,10 @@ impl NameSpaces {
     /// When it has more parts than schema and name.
     pub(crate) fn lookup(&self, parts: &[String], of: &impl Relations) -> Result<Option<String>, SqlError> {
         let name = match parts {
-            [name] => match self.schema_of(name, of) {
-                Some(schema) => in_schema(&schema, name),
-                None => return Ok(None),
-            },
+            [name] => {
+                let mut places = self.looked_in().into_iter().map(|schema| in_schema(&schema, name));
+                return Ok(places.find(|name| of.has_relation(name)));
+            }
             [schema, name] => in_schema(&self.own_schema(schema), name),
             [catalog, schema, name] if catalog == CATALOG => in_schema(&self.own_schema(schema), name),
             parts => {

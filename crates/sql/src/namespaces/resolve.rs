@@ -107,6 +107,10 @@ impl<R: Relations> Relations for Resolver<'_, R> {
         self.created.as_deref() == Some(name) || self.of.has_relation(name)
     }
 
+    fn has_rows(&self, name: &str) -> bool {
+        self.created.as_deref() == Some(name) || self.of.has_rows(name)
+    }
+
     fn has_schema(&self, name: &str) -> bool {
         self.of.has_schema(name)
     }

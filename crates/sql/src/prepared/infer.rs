@@ -19,11 +19,14 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, Statement as Sql, TableFactor, TableObject, UnaryOperator, Update, Value, ValueWithSpan, Visit,
     Visitor,
 };
-use lode_engine::{Snapshot, Table};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use lode_engine::{Object, ObjectKind, Snapshot, Table};
 use lode_page::DataType;
 
 use crate::SqlError;
 use crate::error::state;
+use crate::names::split;
 use crate::statement::{fold, number, table_name};
 use crate::types::declared_type;
 
@@ -43,11 +46,10 @@ pub(super) fn parameter_types(
     if let ControlFlow::Break(e) = sql.visit(&mut numbers) {
         return Err(e);
     }
-    let mut tables = Tables { snapshot, found: Vec::new() };
-    let _ = sql.visit(&mut tables);
+    let tables = Tables::of(sql, snapshot);
     let mut types: Vec<Option<DataType>> = given.iter().copied().map(Some).collect();
     types.resize(numbers.most, None);
-    let mut places = Places { tables: tables.found, types };
+    let mut places = Places { tables: tables.found, views: tables.views, types };
     let _ = sql.visit(&mut places);
     let known = places.types.iter().enumerate().map(|(i, t)| {
         t.ok_or_else(|| {
@@ -58,11 +60,10 @@ pub(super) fn parameter_types(
     known.collect()
 }
 
-/// The tables that a statement names and that are there.
-pub(super) fn tables(sql: &Sql, snapshot: &Snapshot) -> Vec<Arc<Table>> {
-    let mut tables = Tables { snapshot, found: Vec::new() };
-    let _ = sql.visit(&mut tables);
-    tables.found.into_iter().map(|(_, table)| table).collect()
+/// The tables that a statement names and that are there, and whether it names views.
+pub(super) fn tables(sql: &Sql, snapshot: &Snapshot) -> (Vec<Arc<Table>>, bool) {
+    let tables = Tables::of(sql, snapshot);
+    (tables.found.into_iter().map(|(_, table)| table).collect(), !tables.views.is_empty())
 }
 
 /// The number of a placeholder, from 0.
@@ -104,20 +105,39 @@ impl Visitor for Numbers {
     }
 }
 
-/// Tables by the names that columns are qualified with.
+/// The columns of a view, with their types.
+type ViewColumns = Vec<(String, DataType)>;
+
+/// Tables and views by the names that columns are qualified with.
 struct Tables<'a> {
     snapshot: &'a Snapshot,
     found: Vec<(String, Arc<Table>)>,
+    views: Vec<(String, ViewColumns)>,
 }
 
-impl Tables<'_> {
+impl<'a> Tables<'a> {
+    fn of(sql: &Sql, snapshot: &'a Snapshot) -> Self {
+        let mut tables = Self { snapshot, found: Vec::new(), views: Vec::new() };
+        let _ = sql.visit(&mut tables);
+        tables
+    }
+
     fn add(&mut self, name: &ObjectName, alias: Option<String>) {
-        if let Ok(name) = table_name(name)
-            && let Some(table) = self.snapshot.table(&name)
-        {
-            self.found.push((alias.unwrap_or(name), table));
+        let Ok(name) = table_name(name) else { return };
+        let alias = alias.unwrap_or_else(|| split(&name).1.to_owned());
+        if let Some(table) = self.snapshot.table(&name) {
+            self.found.push((alias, table));
+        } else if let Some(Object::View(view)) = self.snapshot.object(ObjectKind::View, &name) {
+            let column = |(name, t): &(String, String)| Some((name.clone(), type_of_text(t)?));
+            self.views.push((alias, view.columns.iter().filter_map(column).collect()));
         }
     }
+}
+
+/// The type that a view's definition names.
+fn type_of_text(text: &str) -> Option<DataType> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?;
+    declared_type(&parser.parse_data_type().ok()?).ok().map(|(t, _)| t)
 }
 
 impl Visitor for Tables<'_> {
@@ -141,6 +161,7 @@ impl Visitor for Tables<'_> {
 /// Looks at the places of parameters.
 struct Places {
     tables: Vec<(String, Arc<Table>)>,
+    views: Vec<(String, ViewColumns)>,
     types: Vec<Option<DataType>>,
 }
 
@@ -195,9 +216,13 @@ impl Places {
 
     /// The type of a column, if all tables that have one of this name agree.
     fn column(&self, of: Option<&str>, name: &str) -> Option<DataType> {
-        let tables = self.tables.iter().filter(|(alias, _)| of.is_none_or(|of| alias == of));
-        let mut types =
+        let is_of = |alias: &str| of.is_none_or(|of| alias == of);
+        let tables = self.tables.iter().filter(|(alias, _)| is_of(alias));
+        let of_tables =
             tables.filter_map(|(_, t)| t.column(name).map(|c| t.schema().columns[usize::from(c)].data_type));
+        let views = self.views.iter().filter(|(alias, _)| is_of(alias));
+        let of_views = views.filter_map(|(_, all)| all.iter().find(|(n, _)| n == name).map(|(_, t)| *t));
+        let mut types = of_tables.chain(of_views);
         let first = types.next()?;
         types.all(|t| t == first).then_some(first)
     }
@@ -216,9 +241,10 @@ impl Places {
     fn of_insert(&mut self, insert: &Insert) {
         let (TableObject::TableName(name), Some(source)) = (&insert.table, &insert.source) else { return };
         let Ok(name) = table_name(name) else { return };
-        let Some((_, table)) = self.tables.iter().find(|(n, _)| *n == name).cloned() else { return };
+        let Some((_, table)) = self.tables.iter().find(|(_, t)| t.name() == name).cloned() else { return };
+        let live: Vec<u16> = table.def().live_columns().collect();
         let of = |i: usize| match insert.columns.is_empty() {
-            true => table.schema().columns.get(i).map(|c| c.data_type),
+            true => live.get(i).map(|&c| table.schema().columns[usize::from(c)].data_type),
             false => {
                 let part = insert.columns.get(i)?.0.last()?.as_ident().map(fold)?;
                 table.column(&part).map(|c| table.schema().columns[usize::from(c)].data_type)

@@ -64,6 +64,8 @@ struct PreparedStatement {
     shape: Option<Arc<Shape>>,
     /// The tables that it names, as they were when its result was last found to have these columns.
     tables: Mutex<Vec<Arc<Table>>>,
+    /// Whether it names views, whose columns may change.
+    views: bool,
 }
 
 impl Prepared {
@@ -152,11 +154,11 @@ impl Prepared {
                     .table(t.name())
                     .is_some_and(|now| Arc::ptr_eq(t, &now) || is_same_definition(t, &now))
             };
-            if known.iter().all(is_same) {
+            if !self.0.views && known.iter().all(is_same) {
                 return Ok(());
             }
             let Some(sql) = self.0.statement.sql() else { return Ok(()) };
-            infer::tables(sql, &snapshot)
+            infer::tables(sql, &snapshot).0
         };
         let nulls = self.0.types.iter().map(null).collect::<Result<Vec<_>, _>>()?;
         let with_nulls = self.with_values(&nulls)?;
@@ -299,11 +301,12 @@ impl Session {
             _ => statement,
         };
         let snapshot: Snapshot = self.snapshot().await?;
-        let (mut types, mut tables, mut schema, mut shape) = (given.to_vec(), Vec::new(), None, None);
+        let (mut types, mut tables, mut views) = (given.to_vec(), Vec::new(), false);
+        let (mut schema, mut shape) = (None, None);
         if let Some(sql) = statement.sql().filter(|sql| takes_parameters(sql)) {
             check_names(&self.state_at(snapshot.clone(), None), &checked)?;
             types = infer::parameter_types(sql, given, &snapshot)?;
-            tables = infer::tables(sql, &snapshot);
+            (tables, views) = infer::tables(sql, &snapshot);
             let nulls = types.iter().map(null).collect::<Result<Vec<_>, _>>()?;
             let with_nulls = substituted(&statement, &types, &nulls)?;
             schema = planned_schema(self, snapshot, &with_nulls).await?;
@@ -324,6 +327,7 @@ impl Session {
             schema,
             shape,
             tables: Mutex::new(tables),
+            views,
         })))
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use lode_command::Identity;
 use lode_firmware::DriveInfo;
+use lode_sql::shown_name;
 
 use crate::error::CliResult;
 use crate::table::{TextTable, bytes, count};
@@ -120,15 +121,15 @@ fn lines(info: &DriveInfo, on_disk: u64) -> Vec<(&'static str, String)> {
 
 fn tables(database: &lode_engine::Database) -> CliResult<String> {
     let snapshot = database.snapshot()?;
-    let mut tables: Vec<_> = snapshot.tables().cloned().collect();
+    let mut tables: Vec<_> = snapshot.tables().map(|t| (shown_name(t.name()), t.clone())).collect();
     if tables.is_empty() {
         return Ok("\nThere are no tables.".into());
     }
-    tables.sort_by(|a, b| a.def().name.cmp(&b.def().name));
+    tables.sort_by(|a, b| a.0.cmp(&b.0));
     let mut out = TextTable::new(&["table", ">rows", ">pages", ">size"]);
-    for table in &tables {
-        let s = snapshot.statistics(table)?;
-        out.row([table.def().name.clone(), count(s.rows), count(s.pages), bytes(s.bytes)]);
+    for (name, table) in tables {
+        let s = snapshot.statistics(&table)?;
+        out.row([name, count(s.rows), count(s.pages), bytes(s.bytes)]);
     }
     Ok(format!("\n{}", out.render().trim_end()))
 }
