@@ -477,6 +477,25 @@ fn a_table_and_its_columns_are_renamed_and_foreign_keys_follow() {
     }
 }
 
+/// Found by `sql/tests/schema_random.rs`, seed 39: the new table got the page of the description of the table that got another name.
+#[test]
+fn a_table_made_where_another_gets_a_later_name_does_not_take_its_page() {
+    for kind in KINDS {
+        let drive = TestDrive::new();
+        let (db, rows) = filled(&drive, kind);
+        let mut txn = db.begin_write().unwrap();
+        txn.create_table(TableDef { name: "u".into(), ..of_kind(kind) }, false).unwrap();
+        alter(&mut txn, |def| def.name = "v".into()).unwrap();
+        txn.commit().unwrap();
+        drop(db);
+        let db = Database::open(Arc::new(drive), Default::default()).unwrap();
+        let s = db.snapshot().unwrap();
+        let rows_of = |name: &str| s.rows(&s.table(name).unwrap()).unwrap();
+        assert_eq!((rows_of("u"), rows_of("v")), (0, rows.len() as u64), "{kind:?}");
+        assert!(s.table("t").is_none());
+    }
+}
+
 #[test]
 fn a_foreign_key_comes_to_rows_that_satisfy_it_and_to_a_column_that_is_added() {
     for kind in KINDS {

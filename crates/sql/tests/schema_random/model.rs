@@ -135,6 +135,7 @@ impl State {
                 self.tables.get_mut(&name)?.rows.clear();
                 Some(format!("TRUNCATE {name}"))
             }
+            14 => self.alter_type(random, &name),
             _ => self.insert(random, &name),
         }
     }
@@ -182,6 +183,21 @@ impl State {
         table.indexes.retain(|_, of| *of != column.number);
         self.views.retain(|_, v| v.column != column.number);
         Some(format!("ALTER TABLE {name} DROP COLUMN {} CASCADE", column.name))
+    }
+
+    /// Another type of the key or a column. All types show the same values.
+    fn alter_type(&mut self, random: &mut Random, name: &str) -> Option<String> {
+        let table = &self.tables[name];
+        let column = random.pick(&table.columns)?;
+        let is_key = random.once_in(3);
+        let needs = |v: &View| v.table == table.number && (is_key || v.column == column.number);
+        if self.views.values().any(needs) {
+            return None;
+        }
+        let of = if is_key { "id" } else { &column.name };
+        let to = random.pick(&["INTEGER", "BIGINT", "NUMERIC(20, 0)"])?;
+        let using = if random.once_in(2) { format!(" USING {of} + 0") } else { String::new() };
+        Some(format!("ALTER TABLE {name} ALTER COLUMN {of} TYPE {to}{using}"))
     }
 
     fn rename_column(&mut self, random: &mut Random, name: &str) -> Option<String> {

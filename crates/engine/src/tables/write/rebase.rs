@@ -84,7 +84,10 @@ impl Rebase<'_> {
             }
         }
         let at_begin: BTreeSet<_> = self.base.tables().map(|t| t.id()).collect();
-        for t in self.mine.tables.values() {
+        // New tables come last: the page of a table that got another name is not free.
+        let (known, new): (Vec<&Arc<Table>>, Vec<&Arc<Table>>) =
+            self.mine.tables.values().partition(|t| at_begin.contains(&t.id()));
+        for t in known.into_iter().chain(new) {
             let is_new = !at_begin.contains(&t.id());
             let same = self.base.table(t.name()).is_some_and(|b| Arc::ptr_eq(&b, t));
             if same {
