@@ -158,9 +158,7 @@ async fn tables_that_reference_themselves_and_each_other_come_to_an_end() {
          SELECT count(*) FROM e -> 0
          TRUNCATE a -> 0A000
          TRUNCATE b -> 0A000
-         DROP TABLE a -> 2BP01
-         CREATE TABLE bad (x INT REFERENCES a ON DELETE SET DEFAULT) -> 0A000
-         CREATE TABLE bad (x INT REFERENCES a ON UPDATE SET DEFAULT) -> 0A000",
+         DROP TABLE a -> 2BP01",
     )
     .await;
     assert_eq!(db.check().unwrap(), Vec::<String>::new());

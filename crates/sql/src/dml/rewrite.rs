@@ -340,6 +340,6 @@ mod tests {
         check("UPDATE t SET a = 1, a = 2", "multiple assignments");
         check("UPDATE t SET t.a = 1", "bare name");
         check("DELETE FROM t USING u WHERE t.a = u.a LIMIT 1", "LIMIT over several tables");
-        check("DELETE FROM elsewhere.t", "no schema");
+        check("DELETE FROM elsewhere.public.t", "cross-database references");
     }
 }

@@ -261,19 +261,6 @@ fn year(text: &str) -> Result<i64, Wrong> {
 }
 
 fn date(of: &[String], parts: &mut Parts) -> Result<(), Wrong> {
-    if let [a, b] = of
-        && b.len() == 3
-        && a.len() > 2
-    {
-        // `2024-060`: the day of a year.
-        let (y, mut rest, mut m) = (year(a)?, digits::<u32>(b)?, 1);
-        while m < 12 && rest > month_days(y, m) {
-            rest -= month_days(y, m);
-            m += 1;
-        }
-        (parts.year, parts.month, parts.day) = (Some(y), Some(m), Some(rest));
-        return Ok(());
-    }
     let [a, b, c] = of else { return Err(Wrong::Format) };
     let (y, m, d) = match (month(a), month(b)) {
         (_, Some(m)) if a.len() > 2 => (a, m, c),
