@@ -21,12 +21,14 @@ mod float_aggregate;
 mod guarded;
 mod in_list;
 mod interval;
+mod interval_times;
 mod kernel;
 mod membership;
 mod moment;
 mod numeric;
 mod operands;
 mod set_operations;
+mod single_value;
 mod sum;
 mod text;
 mod time;
@@ -230,6 +232,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(UnknownMembership),
         Arc::new(set_operations::CountedSetOperations),
         Arc::new(set_operations::TypedUnions),
+        Arc::new(single_value::SingleRows),
     ];
     rules.push(Arc::new(ExpressionRules { name: "before_coercion", rules: &BEFORE_COERCION }));
     rules.extend(Analyzer::new().rules);
@@ -248,11 +251,13 @@ pub(crate) fn expression(mut expr: Expr, schema: &DFSchema) -> Result<Expr> {
         expr = rule.apply(expr, schema)?.data;
     }
     let context = SimplifyContext::builder().with_schema(Arc::new(schema.clone())).build();
-    expr = ExprSimplifier::new(context).coerce(expr, schema)?;
+    let simplifier = ExprSimplifier::new(context);
+    expr = simplifier.coerce(expr, schema)?;
     for rule in &AFTER_COERCION {
         expr = rule.apply(expr, schema)?.data;
     }
-    Ok(expr)
+    // Some functions, as COALESCE, are there only until expressions are simplified.
+    simplifier.simplify(expr)
 }
 
 /// Replaces DataFusion's functions by PostgreSQL's of the same name, and adds the check of operands to the planner.

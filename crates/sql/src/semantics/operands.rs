@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::cast::sql_name;
 use super::compare::{is_comparison, is_untyped};
+use super::interval_times::{divided, times};
 use crate::SqlError;
 use crate::error::state;
 
@@ -42,10 +43,28 @@ impl ExprPlanner for Operands {
         let planned = |left: Expr, right: Expr| {
             Ok(PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))))
         };
+        let is_interval = |t: &DataType| matches!(t, DataType::Interval(_));
+        let is_moment = |t: &DataType| matches!(t, DataType::Date32 | DataType::Timestamp(..));
+        let scaled = match op {
+            Operator::Multiply if is_interval(&l) && r.is_numeric() => {
+                Some(times(left.clone(), right.clone()))
+            }
+            Operator::Multiply if l.is_numeric() && is_interval(&r) => {
+                Some(times(right.clone(), left.clone()))
+            }
+            Operator::Divide if is_interval(&l) && r.is_numeric() => {
+                Some(divided(left.clone(), right.clone()))
+            }
+            _ => None,
+        };
+        if let Some(scaled) = scaled {
+            return Ok(PlannerResult::Planned(scaled));
+        }
         let takes_types = is_comparison(op) || op == Operator::And || op == Operator::Or;
         match (is_untyped(&left), is_untyped(&right)) {
             (true, false) if takes_types || r.is_numeric() => planned(cast(left, r), right),
             (false, true) if takes_types || l.is_numeric() => planned(left, cast(right, l)),
+            (false, true) if op == Operator::Minus && is_moment(&l) => planned(left, cast(right, l)),
             (true, true) => Err(SqlError::failed(
                 state::AMBIGUOUS_FUNCTION,
                 format!("operator is not unique: unknown {op} unknown"),
@@ -88,12 +107,6 @@ fn small_type(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
 }
 
 fn refused(l: &DataType, op: Operator, r: &DataType) -> SqlError {
-    let is_interval = |t: &DataType| matches!(t, DataType::Interval(_));
-    let scales =
-        is_interval(l) && r.is_numeric() || op == Operator::Multiply && l.is_numeric() && is_interval(r);
-    if scales && matches!(op, Operator::Multiply | Operator::Divide) {
-        return SqlError::Unsupported(format!("{} {op} {}", sql_name(l), sql_name(r)));
-    }
     if matches!(op, Operator::And | Operator::Or) {
         let other = if *l == DataType::Boolean { r } else { l };
         let message = format!("argument of {op} must be type boolean, not type {}", sql_name(other));
