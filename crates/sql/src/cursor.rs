@@ -58,7 +58,16 @@ impl Session {
         };
         let no_scroll = *scroll == Some(false);
         let stream = Some(stream);
-        self.put_cursor(Cursor { name, savepoints, no_scroll, schema, stream, ahead: None, position: 0 });
+        self.put_cursor(Cursor {
+            name,
+            savepoints,
+            no_scroll,
+            schema,
+            stream,
+            ahead: None,
+            position: 0,
+            current: None,
+        });
         Ok(StatementResult::done("DECLARE CURSOR"))
     }
 

@@ -6,7 +6,7 @@
 //!                                               ── CLOSE, COMMIT, ROLLBACK, ROLLBACK TO before it ─► gone
 //! ```
 //!
-//! A cursor sees the rows as they were when it was declared. It moves forward only: no row is kept behind it.
+//! A cursor sees the rows as they were when it was declared. It moves forward only, and keeps the row that it stands on.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -31,6 +31,8 @@ pub(crate) struct Cursor {
     pub(crate) ahead: Option<RecordBatch>,
     /// Rows that were fetched or skipped.
     pub(crate) position: u64,
+    /// The row that it stands on: the last one of these.
+    pub(crate) current: Option<RecordBatch>,
 }
 
 /// The open cursors of a transaction.
@@ -66,6 +68,8 @@ pub(crate) struct Range {
     skipped: u64,
     /// `u64::MAX` for all.
     taken: u64,
+    /// Only the row on which the cursor stands is taken, again.
+    again: bool,
 }
 
 impl Cursor {
@@ -74,8 +78,9 @@ impl Cursor {
     /// # Errors
     /// Rows behind the cursor.
     pub(crate) fn range(&self, direction: &FetchDirection) -> Result<Range, SqlError> {
-        let forward = |taken| Ok(Range { skipped: 0, taken });
-        let one = |skipped| Ok(Range { skipped, taken: 1 });
+        let forward = |taken| Ok(Range { skipped: 0, taken, again: false });
+        let one = |skipped| Ok(Range { skipped, taken: 1, again: false });
+        let again = || Ok(Range { skipped: 0, taken: 0, again: true });
         let backward = || match self.no_scroll {
             true => {
                 Err(SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, "cursor can only scan forward"))
@@ -89,14 +94,17 @@ impl Cursor {
             FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => {
                 match number(limit)? {
                     n if n > 0 => forward(n.unsigned_abs()),
+                    0 if !self.no_scroll => again(),
                     _ => backward(),
                 }
             }
             FetchDirection::Relative { limit } => match number(limit)? {
                 n if n > 0 => one(n.unsigned_abs() - 1),
+                0 if !self.no_scroll => again(),
                 _ => backward(),
             },
             FetchDirection::Absolute { limit } => match number(limit)? {
+                n if n > 0 && n.unsigned_abs() == self.position && self.current.is_some() => again(),
                 n if n > 0 && n.unsigned_abs() > self.position => one(n.unsigned_abs() - self.position - 1),
                 _ => backward(),
             },
@@ -110,14 +118,17 @@ impl Cursor {
         let batch = match self.ahead.take() {
             Some(batch) => batch,
             None => loop {
-                let Some(stream) = &mut self.stream else { return Ok(None) };
+                let Some(stream) = &mut self.stream else {
+                    self.current = None;
+                    return Ok(None);
+                };
                 match stream.next().await {
                     Some(batch) => match batch? {
                         empty if empty.num_rows() == 0 => {}
                         batch => break batch,
                     },
                     None => {
-                        self.stream = None;
+                        (self.stream, self.current) = (None, None);
                         return Ok(None);
                     }
                 }
@@ -128,6 +139,7 @@ impl Cursor {
             self.ahead = Some(batch.slice(rows, batch.num_rows() - rows));
         }
         self.position += rows as u64;
+        self.current = Some(batch.slice(rows - 1, 1));
         Ok(Some(batch.slice(0, rows)))
     }
 
@@ -137,6 +149,11 @@ impl Cursor {
         range: Range,
         keep: bool,
     ) -> Result<(Vec<RecordBatch>, u64), SqlError> {
+        if range.again {
+            let row = self.current.clone();
+            let rows = u64::from(row.is_some());
+            return Ok((row.into_iter().filter(|_| keep).collect(), rows));
+        }
         let mut left = range.skipped;
         while left > 0 {
             match self.next(left).await? {
@@ -187,6 +204,7 @@ mod tests {
             stream: None,
             ahead: None,
             position: 3,
+            current: None,
         };
         let check = |sql: &str, expected: Option<(u64, u64)>| {
             let statement = Statement::parse(sql).unwrap().remove(0);

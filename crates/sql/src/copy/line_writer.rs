@@ -44,16 +44,18 @@ impl<W: Write> LineWriter<W> {
         let spelled = spelled.collect::<Result<Vec<ArrayRef>, ArrowError>>()?;
         let columns = spelled
             .iter()
-            .map(|array| Ok((array, ArrayFormatter::try_new(array.as_ref(), &options)?)))
+            .map(|array| ArrayFormatter::try_new(array.as_ref(), &options))
             .collect::<Result<Vec<_>, ArrowError>>()?;
+        // A column of nothing but NULL has no bits that say so.
+        let nulls: Vec<_> = spelled.iter().map(|array| array.logical_nulls()).collect();
         let mut text = String::new();
         for row in 0..batch.num_rows() {
             self.line.clear();
-            for (i, (array, formatter)) in columns.iter().enumerate() {
+            for (i, formatter) in columns.iter().enumerate() {
                 if i > 0 {
                     self.line.push(self.format.delimiter);
                 }
-                if array.is_null(row) {
+                if nulls[i].as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                     self.line.extend_from_slice(self.format.null.as_bytes());
                     continue;
                 }
