@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use lode_engine::{Database, IndexKind, KeyIndex, Object, ObjectKind, Rule, Snapshot, Table, ViewDef};
-use lode_sql::{TransactionStatus, shown_name};
+use lode_sql::{DeclaredIndex, TransactionStatus, shown_name};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -198,7 +198,11 @@ fn describe(database: &Database, name: &str) -> CliResult {
             IndexKind::Btree { unique: false } => "B+-tree",
             IndexKind::Btree { unique: true } => "unique B+-tree",
         };
-        text += &format!("index {}, {kind}: {}\n", index.name, list(&index.columns));
+        text += &format!(
+            "index {}, {kind}: {}\n",
+            index.name,
+            DeclaredIndex::of(table.def(), index, str::to_owned)
+        );
     }
     let deferral = table.def().primary_key_deferral.declared();
     if !deferral.is_empty() {

@@ -276,7 +276,7 @@ fn key_of(r: &Row) -> i64 {
 
 fn btree(name: &str, columns: &[u16], unique: bool) -> IndexDef {
     let kind = IndexKind::Btree { unique };
-    IndexDef { name: name.into(), table: "t".into(), columns: columns.into(), kind }
+    IndexDef { name: name.into(), table: "t".into(), columns: columns.into(), kind, orders: Vec::new() }
 }
 
 /// `(which of three transactions, what it does)`.

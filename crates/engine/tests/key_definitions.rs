@@ -391,6 +391,7 @@ fn indexes_and_constraints_are_renamed() {
             table: "t".into(),
             columns: columns.into(),
             kind,
+            orders: Vec::new(),
         };
         let btree = IndexKind::Btree { unique: true };
         db.create_index(index("i", &[1], btree), false).unwrap();
@@ -444,6 +445,7 @@ fn a_column_comes_with_its_index_and_its_key() {
                 table: "t".into(),
                 columns: columns.into(),
                 kind: IndexKind::Btree { unique },
+                orders: Vec::new(),
             };
             txn.create_index(index("by_n", &[4], false), false).unwrap();
             txn.create_index(index("by_n_a", &[4, 0], true), false).unwrap();

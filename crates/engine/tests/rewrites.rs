@@ -27,7 +27,13 @@ fn wide(k: i64) -> Row {
 }
 
 fn by_d(columns: Vec<u16>) -> IndexDef {
-    IndexDef { name: "by_d".into(), table: "t".into(), columns, kind: IndexKind::Btree { unique: false } }
+    IndexDef {
+        name: "by_d".into(),
+        table: "t".into(),
+        columns,
+        kind: IndexKind::Btree { unique: false },
+        orders: Vec::new(),
+    }
 }
 
 fn rewrite(db: &Database, order: Option<usize>) -> Result<(), EngineError> {

@@ -62,7 +62,11 @@ fn created() -> Database {
         [("by_ad", vec![0, 3], false), ("by_d", vec![3, 2], false), ("u", vec![4, 3], true)]
     {
         let kind = IndexKind::Btree { unique };
-        db.create_index(IndexDef { name: name.into(), table: "t".into(), columns, kind }, false).unwrap();
+        db.create_index(
+            IndexDef { name: name.into(), table: "t".into(), columns, kind, orders: Vec::new() },
+            false,
+        )
+        .unwrap();
     }
     db
 }

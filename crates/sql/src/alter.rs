@@ -30,7 +30,7 @@ use crate::statement::{StatementResult, fold, parse_expression, table_name};
 use crate::threads::blocking;
 use crate::transaction::StatementTxn;
 use crate::view_readers::{check_unread, drop_readers};
-use crate::{Session, SqlError};
+use crate::{Session, SqlError, hidden_columns};
 
 /// Runs ALTER TABLE.
 pub(crate) async fn alter_table(session: &Session, alter: &AlterTable) -> Result<StatementResult, SqlError> {
@@ -105,6 +105,10 @@ impl Alteration<'_> {
                 })
                 .await?
             }
+            AlterTableOperation::AlterColumn {
+                column_name,
+                op: AlterColumnOperation::SetDataType { data_type, using, .. },
+            } => self.alter_type_and_indexes(work, &fold(column_name), data_type, using.as_ref()).await?,
             AlterTableOperation::AlterColumn { column_name, op } => {
                 self.alter_column(work, &fold(column_name), op).await?
             }
@@ -371,7 +375,8 @@ impl Alteration<'_> {
             let checks = Checks::of(&state, table.def())?;
             let cascade = behavior == Some(DropBehavior::Cascade);
             let generated = checks.generated_by(&[column]);
-            if !generated.is_empty() && !cascade {
+            let is_shown = |c: &u16| table.def().columns[usize::from(*c)].hidden.is_none();
+            if generated.iter().any(is_shown) && !cascade {
                 let message = format!(
                     "cannot drop column \"{name}\" of table \"{}\" because other objects depend on it",
                     table.name()
@@ -416,6 +421,7 @@ impl Alteration<'_> {
             if let Fill::Generated(text) = &mut c.fill {
                 *text = renamed(text, from, to)?;
             }
+            hidden_columns::rename(c);
         }
         for c in &mut def.constraints {
             if let Rule::Check { expression } = &mut c.rule {
@@ -526,8 +532,8 @@ fn drop_columns(
 ) -> Result<(), SqlError> {
     let table = txn.table(name).expect("it was just found");
     let has = |columns: &[u16]| columns.iter().any(|c| doomed.contains(c));
-    let live = table.def().live_columns().count();
-    if live <= doomed.len() {
+    let live = table.def().live_columns();
+    if live.filter(|c| !doomed.contains(c)).count() == 0 {
         return Err(SqlError::Unsupported("a table without columns: a table has at least one column".into()));
     }
     if has(&table.def().options.cluster_by)
@@ -559,6 +565,7 @@ fn drop_columns(
     for index in table.indexes().iter().filter(|i| has(&i.columns)) {
         txn.drop_index(&index.name, false)?;
     }
+    hidden_columns::drop_unused(txn, name)?;
     for &c in doomed {
         sequences::drop_owned(txn, table.id().raw(), Some(c));
     }
@@ -566,6 +573,7 @@ fn drop_columns(
     for &c in doomed {
         let column = &mut def.columns[usize::from(c)];
         (column.is_dropped, column.ty.nullable, column.fill) = (true, true, Fill::Null);
+        column.hidden = None;
     }
     Ok(txn.alter_table(name, def)?)
 }

@@ -20,6 +20,8 @@ use crate::alter::Alteration;
 use crate::arrow_convert::arrow_type;
 use crate::dml::{self, Checks, find_table};
 use crate::error::state;
+use crate::hidden_columns;
+use crate::indexes::create_within;
 use crate::names::shown;
 use crate::transaction::StatementTxn;
 use crate::types::{declared_type, timestamp_digits};
@@ -29,6 +31,44 @@ use crate::view_readers::check_unread;
 const NEW: &str = "__lode_altered";
 
 impl Alteration<'_> {
+    /// The same as [`Self::alter_type`]. Indexes on expressions of the column, or with a condition on it, are made anew.
+    pub(crate) async fn alter_type_and_indexes(
+        &self,
+        work: StatementTxn,
+        name: &str,
+        to: &SqlType,
+        using: Option<&Expr>,
+    ) -> Result<StatementTxn, SqlError> {
+        let column = self.column(name)?;
+        let state = self.session.state_at(self.snapshot.clone(), None);
+        let def = self.table.def();
+        let mut hidden = Checks::of(&state, def)?.generated_by(&[column]);
+        hidden.retain(|c| def.columns[usize::from(*c)].hidden.is_some());
+        if hidden.is_empty() {
+            return self.alter_type(work, name, to, using).await;
+        }
+        let indexes = hidden_columns::indexes_with(self.table.indexes(), &hidden);
+        let (names, statements): (Vec<String>, Vec<String>) = indexes
+            .map(|i| (i.name.clone(), hidden_columns::create_text(def, i, self.table.name(), true)))
+            .unzip();
+        let work = self
+            .change(work, move |txn, table| {
+                for name in &names {
+                    txn.drop_index(name, false)?;
+                }
+                hidden_columns::drop_unused(txn, table)
+            })
+            .await?;
+        let (work, snapshot) = work.snapshot().await?;
+        let table = find_table(&snapshot, self.table.name())?;
+        let without = Alteration { session: self.session, snapshot: &snapshot, table: &table };
+        let mut work = without.alter_type(work, name, to, using).await?;
+        for statement in &statements {
+            work = create_within(self.session, work, statement).await?;
+        }
+        Ok(work)
+    }
+
     /// `ALTER COLUMN name [SET DATA] TYPE to [USING expression]`.
     pub(crate) async fn alter_type(
         &self,
@@ -83,7 +123,8 @@ impl Alteration<'_> {
         check_unread(&work.txn, relation, Some(column), state::FEATURE_NOT_SUPPORTED, &what)?;
         let state = self.session.state_at(self.snapshot.clone(), None);
         let generated = Checks::of(&state, self.table.def())?.generated_by(&[column]);
-        if generated.iter().any(|c| *c != column) {
+        let is_shown = |c: u16| self.table.def().columns[usize::from(c)].hidden.is_none();
+        if generated.iter().any(|c| *c != column && is_shown(*c)) {
             let message = format!("cannot alter type of a column used by a generated column: \"{name}\"");
             return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
         }

@@ -3,14 +3,15 @@
 use datafusion::sql::sqlparser::ast::{
     ColumnDef as SqlColumn, CreateTable, Statement as Sql, TableConstraint,
 };
-use lode_engine::{Fill, IndexDef, IndexKind, Object, ObjectKind, Rule, Snapshot, Table};
+use lode_engine::{Fill, IndexDef, Object, ObjectKind, Rule, Snapshot, Table, TableDef};
 
 use crate::error::state;
-use crate::names::{beside, quoted, split};
-use crate::namespaces::Relations;
+use crate::indexes::create_within;
+use crate::names::{quoted, split};
 use crate::statement::{Like, Statement, StatementResult, parts};
+use crate::threads::blocking;
 use crate::transaction::TransactionStatus;
-use crate::{Session, SqlError, comments, ddl};
+use crate::{Session, SqlError, comments, ddl, hidden_columns};
 
 /// What LIKE may include.
 const OPTIONS: [&str; 9] = [
@@ -30,8 +31,8 @@ const OPTIONS: [&str; 9] = [
 struct Brought {
     columns: Vec<SqlColumn>,
     constraints: Vec<TableConstraint>,
-    /// Indexes: the names of their columns, and their kind.
-    indexes: Vec<(Vec<String>, IndexKind)>,
+    /// Indexes, each with the table that has it.
+    indexes: Vec<(TableDef, IndexDef)>,
     /// Comments about columns, by name.
     comments: Vec<(String, String)>,
 }
@@ -85,7 +86,7 @@ pub(crate) async fn create_table_like(
 async fn with_indexes(
     session: &Session,
     create: &CreateTable,
-    indexes: Vec<(Vec<String>, IndexKind)>,
+    indexes: Vec<(TableDef, IndexDef)>,
     comments: Vec<(String, String)>,
 ) -> Result<StatementResult, SqlError> {
     let names = session.namespaces();
@@ -94,17 +95,15 @@ async fn with_indexes(
         return Ok(StatementResult::done("CREATE TABLE"));
     }
     let done = ddl::create_table(session, create).await?;
+    let mut work = session.work().await?;
+    for (def, index) in &indexes {
+        let statement = hidden_columns::create_text(def, index, &name, false);
+        work = create_within(session, work, &statement).await?;
+    }
+    blocking(move || work.finish()).await?;
     session
         .define(move |txn| {
             let Some(table) = txn.table(&name) else { return Ok(()) };
-            for (columns, kind) in indexes {
-                let wanted = format!("{}_{}_idx", split(&name).1, columns.join("_"));
-                let numbered = (1..).map(|n| format!("{wanted}{n}"));
-                let mut names = std::iter::once(wanted.clone()).chain(numbered).map(|n| beside(&name, &n));
-                let index = names.find(|n| !txn.has_relation(n)).expect("there is no end of numbers");
-                let columns = columns.iter().filter_map(|c| table.column(c)).collect();
-                txn.create_index(IndexDef { name: index, table: name.clone(), columns, kind }, false)?;
-            }
             for (column, text) in comments {
                 if let Some(column) = table.column(&column) {
                     comments::put_on_column(txn, &table, column, text);
@@ -183,7 +182,7 @@ fn of_table(snapshot: &Snapshot, table: &Table, included: &[&str]) -> Result<Bro
         if !def.primary_key.is_empty() {
             lines.push(format!("PRIMARY KEY ({})", list(&def.primary_key)));
         }
-        brought.indexes = table.indexes().iter().map(|i| (names(&i.columns), i.kind)).collect();
+        brought.indexes = table.indexes().iter().map(|i| (def.clone(), i.clone())).collect();
     }
     if has("comments") {
         let objects = snapshot.all_objects();

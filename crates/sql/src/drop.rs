@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as Sql};
 use lode_engine::{
-    ColumnDef, Constraint, EngineError, Fill, Object, ObjectKind, Relation, Rule, TableDef, WriteTxn,
+    ColumnDef, Constraint, EngineError, Fill, Object, ObjectKind, Relation, Rule, Table, TableDef, WriteTxn,
 };
 
 use crate::error::state;
@@ -10,7 +10,7 @@ use crate::names::{shown, split};
 use crate::namespaces::has_key;
 use crate::statement::{StatementResult, parts};
 use crate::view_readers::{check_unread, drop_readers, drop_views};
-use crate::{Session, SqlError, comments, sequences};
+use crate::{Session, SqlError, comments, hidden_columns, sequences};
 
 /// `DROP TABLE | VIEW | INDEX | SEQUENCE [IF EXISTS] a, b, ... [CASCADE]`.
 pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<StatementResult, SqlError> {
@@ -76,9 +76,11 @@ fn drop_index(txn: &mut WriteTxn, name: &str) -> Result<(), SqlError> {
         let message = format!("\"{}\" is not an index", shown(name));
         return Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message));
     }
+    let of_it = |t: &&std::sync::Arc<Table>| t.indexes().iter().any(|i| i.name == name);
+    let table = txn.tables().find(of_it).map(|t| t.name().to_owned());
     txn.drop_index(name, false)?;
     comments::forget(txn, "index", name);
-    Ok(())
+    table.map_or(Ok(()), |table| hidden_columns::drop_unused(txn, &table))
 }
 
 /// Drops all relations of a schema, with what depends on them.

@@ -178,7 +178,7 @@ impl<'a> Path<'a> {
     /// The first rows of an order, if an index has that order.
     fn first_rows(&self, order: &[OrderColumn], rows: usize) -> Option<FirstRows> {
         let spec = self.scan.spec();
-        let order = spec.snapshot.index_order(&spec.table, spec.filter.as_ref(), order)?;
+        let order = spec.snapshot.index_order(&spec.table, spec.index_filter().as_ref(), order)?;
         let at = |c: &u16| spec.output.iter().position(|o| *o == Some(*c));
         let columns = order.columns.iter().map(at).collect::<Option<_>>()?;
         Some(FirstRows { order, columns, rows })

@@ -1,97 +1,49 @@
 //! CREATE INDEX and ALTER INDEX.
 
-use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
-use lode_engine::{IndexDef, IndexKind, TableDef, WriteTxn};
+use std::slice;
 
-use crate::dml::{column_numbers, find_table};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::execution::context::SessionState;
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, CreateIndex, Expr, Ident, IndexColumn, IndexType, ObjectName,
+    Statement as Sql,
+};
+use lode_engine::{ColumnDef, IndexDef, IndexKind, KeyOrder, Snapshot, TableDef, WriteTxn};
+
+use crate::dml::{Checks, column_numbers, find_table, type_of, update_all};
 use crate::error::state;
-use crate::names::{beside, check_name, fold, primary_key_name, split};
+use crate::index_elements::Element;
+use crate::names::{beside, check_name, fold, primary_key_name, shown, split};
 use crate::namespaces::{Relations, has_key};
-use crate::statement::{StatementResult, table_name};
+use crate::statement::{Statement, StatementResult, column_name, table_name};
 use crate::threads::blocking;
-use crate::transaction::TransactionStatus;
-use crate::{Session, SqlError, comments};
+use crate::transaction::{StatementTxn, TransactionStatus};
+use crate::types::column_type;
+use crate::{Session, SqlError, comments, hidden_columns};
 
-/// Operator classes that order as an index does anyway: texts are ordered by their bytes.
-const OPERATOR_CLASSES: [&str; 13] = [
-    "text_ops",
-    "text_pattern_ops",
-    "varchar_ops",
-    "varchar_pattern_ops",
-    "bpchar_ops",
-    "bpchar_pattern_ops",
-    "int2_ops",
-    "int4_ops",
-    "int8_ops",
-    "numeric_ops",
-    "date_ops",
-    "timestamp_ops",
-    "bool_ops",
-];
-
-/// `CREATE [UNIQUE] INDEX [CONCURRENTLY] [[IF NOT EXISTS] name] ON t [USING page_index | btree] (columns)`. Without USING it is a B+-tree.
+/// `CREATE [UNIQUE] INDEX [CONCURRENTLY] [[IF NOT EXISTS] name] ON t [USING page_index | btree] (columns and expressions) [WHERE ...]`.
+/// Without USING it is a B+-tree.
 pub(crate) async fn create_index(
     session: &Session,
     create: &CreateIndex,
 ) -> Result<StatementResult, SqlError> {
-    let kind = match &create.using {
-        Some(IndexType::Custom(kind)) => fold(kind),
-        Some(other) => other.to_string().to_lowercase(),
-        None => "btree".into(),
-    };
-    let kind = match (kind.as_str(), create.unique) {
-        ("page_index", false) => IndexKind::Page,
-        ("btree", unique) => IndexKind::Btree { unique },
-        ("hash" | "gin" | "gist" | "spgist" | "brin" | "page_index", _) => {
-            return Err(SqlError::Unsupported(format!(
-                "CREATE INDEX of this kind ({kind}): expected CREATE [UNIQUE] INDEX name ON table USING btree (columns), \
-                 or CREATE INDEX name ON table USING page_index (columns)"
-            )));
-        }
-        _ => {
-            let message = format!("access method \"{kind}\" does not exist");
-            return Err(SqlError::failed(state::UNDEFINED_OBJECT, message));
-        }
-    };
-    let unusual = match () {
-        () if !create.include.is_empty() => Some("INCLUDE"),
-        () if create.nulls_distinct == Some(false) => Some("NULLS NOT DISTINCT"),
-        () if !create.with.is_empty() => Some("WITH (...)"),
-        () if create.predicate.is_some() => Some("WHERE"),
-        () if !create.index_options.is_empty() || !create.alter_options.is_empty() => Some("more options"),
-        () => None,
-    };
     let is_alone = session.transaction_status() == TransactionStatus::Idle;
     if create.concurrently && !is_alone {
         let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
         return Err(SqlError::failed(state::ACTIVE_SQL_TRANSACTION, message));
     }
-    let table_name_of = table_name(&create.table_name)?;
     let snapshot = session.snapshot().await?;
-    let table = find_table(&snapshot, &table_name_of)?;
-    let columns: Vec<String> = create.columns.iter().map(column).collect::<Result<_, _>>()?;
-    check_directions(&create.columns)?;
-    let columns = column_numbers(&table, &columns)?;
-    let name = match &create.name {
-        // An index is in the schema of its table.
-        Some(name) => beside(&table_name_of, &table_name(name)?),
-        None => free_name(&snapshot, table.def(), &columns),
+    let Some(made) = NewIndex::of(session, &snapshot, create)? else {
+        return Ok(StatementResult::done("CREATE INDEX"));
     };
-    check_name("index", split(&name).1)?;
-    if let Some(what) = unusual {
-        return Err(SqlError::Unsupported(format!("CREATE INDEX with {what}")));
+    if !made.columns.is_empty() {
+        let work = made.make(session, session.work().await?).await?;
+        blocking(move || work.finish()).await?;
+        return Ok(StatementResult::done("CREATE INDEX"));
     }
-    if snapshot.has_relation(&name) {
-        if create.if_not_exists {
-            return Ok(StatementResult::done("CREATE INDEX"));
-        }
-        let message = format!("relation \"{}\" already exists", split(&name).1);
-        return Err(SqlError::failed(state::DUPLICATE_TABLE, message));
-    }
-    let if_not_exists = create.if_not_exists;
-    let def = IndexDef { name, table: table_name_of, columns, kind };
+    let (def, if_not_exists) = (made.def, create.if_not_exists);
     // Alone, a B+-tree is made with the right to write, so nothing that others commit meanwhile is in its way.
-    if kind == IndexKind::Page || !is_alone {
+    if def.kind == IndexKind::Page || !is_alone {
         session.define(move |txn| Ok(txn.create_index(def, if_not_exists)?)).await?;
         return Ok(StatementResult::done("CREATE INDEX"));
     }
@@ -100,51 +52,213 @@ pub(crate) async fn create_index(
     Ok(StatementResult::done("CREATE INDEX"))
 }
 
-/// The name of a column of an index.
-fn column(column: &IndexColumn) -> Result<String, SqlError> {
-    if let Some(class) = &column.operator_class {
-        let known = class.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
-        if !OPERATOR_CLASSES.contains(&known.as_str()) {
-            return Err(SqlError::Unsupported(format!("the operator class {class}")));
-        }
+/// Makes the index of a CREATE INDEX statement within `work`.
+pub(crate) async fn create_within(
+    session: &Session,
+    work: StatementTxn,
+    statement: &str,
+) -> Result<StatementTxn, SqlError> {
+    let parsed = Statement::parse(statement)?.pop();
+    let Some(Sql::CreateIndex(create)) = parsed.as_ref().and_then(|s| s.sql()) else {
+        return Err(SqlError::failed(state::INTERNAL_ERROR, "the declaration of an index is none"));
+    };
+    let (work, snapshot) = work.snapshot().await?;
+    match NewIndex::of(session, &snapshot, create)? {
+        Some(made) => made.make(session, work).await,
+        None => Ok(work),
     }
-    let mut expr = &column.column.expr;
-    loop {
-        expr = match expr {
-            Expr::Nested(inner) => inner,
-            Expr::Collate { expr, collation } if is_by_bytes(collation) => expr,
-            Expr::Identifier(name) => return Ok(fold(name)),
-            other => {
-                return Err(SqlError::Unsupported(format!("{other} in an index: expected a column's name")));
+}
+
+/// An index that a statement makes.
+struct NewIndex {
+    def: IndexDef,
+    /// The hidden columns that it adds to its table.
+    columns: Vec<ColumnDef>,
+}
+
+impl NewIndex {
+    /// `None` if there is one with this name already, and the statement allows that.
+    fn of(session: &Session, snapshot: &Snapshot, create: &CreateIndex) -> Result<Option<Self>, SqlError> {
+        let kind = kind(create)?;
+        let unusual = match () {
+            () if !create.include.is_empty() => Some("INCLUDE"),
+            () if create.nulls_distinct == Some(false) => Some("NULLS NOT DISTINCT"),
+            () if !create.with.is_empty() => Some("WITH (...)"),
+            () if !create.index_options.is_empty() || !create.alter_options.is_empty() => {
+                Some("more options")
             }
+            () => None,
+        };
+        let table_name_of = table_name(&create.table_name)?;
+        let table = find_table(snapshot, &table_name_of)?;
+        let elements = create.columns.iter().map(Element::of).collect::<Result<Vec<_>, _>>()?;
+        let orders = orders(&create.columns, kind, create.predicate.is_some())?;
+        let name = match &create.name {
+            // An index is in the schema of its table.
+            Some(name) => beside(&table_name_of, &table_name(name)?),
+            None => free_name(snapshot, table.name(), &elements),
+        };
+        check_name("index", split(&name).1)?;
+        let state = session.state_at(snapshot.clone(), None);
+        let mut probe = table.def().clone();
+        let old = probe.columns.len();
+        let mut columns = Vec::with_capacity(elements.len() + 1);
+        if let Some(condition) = &create.predicate {
+            columns.push(add_condition(&state, &mut probe, &condition.to_string())?);
+        }
+        for element in &elements {
+            columns.push(match element {
+                Element::Column(name) => column_numbers(&table, slice::from_ref(name))?[0],
+                Element::Expression(e) => add_expression(&state, &mut probe, &e.to_string())?,
+            });
+        }
+        if let Some(twice) = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i])) {
+            let column = shown(&probe.columns[usize::from(columns[twice])].name);
+            return Err(SqlError::ColumnTwice { column, how: "named" });
+        }
+        let columns_of_index = columns;
+        if kind == IndexKind::Page && probe.columns.len() > old {
+            let what = "a page index on an expression, or of a part of the rows";
+            return Err(SqlError::Unsupported(what.into()));
+        }
+        // An expression that cannot be computed for a row is an error of CREATE INDEX, not of the first INSERT.
+        Checks::of(&state, &probe)?;
+        if let Some(what) = unusual {
+            return Err(SqlError::Unsupported(format!("CREATE INDEX with {what}")));
+        }
+        if snapshot.has_relation(&name) {
+            if create.if_not_exists {
+                return Ok(None);
+            }
+            let message = format!("relation \"{}\" already exists", split(&name).1);
+            return Err(SqlError::failed(state::DUPLICATE_TABLE, message));
+        }
+        let columns = probe.columns.split_off(old);
+        let def = IndexDef { name, table: table_name_of, columns: columns_of_index, kind, orders };
+        Ok(Some(Self { def, columns }))
+    }
+
+    /// Adds the hidden columns, computes them for the rows that are there, and makes the index.
+    async fn make(self, session: &Session, work: StatementTxn) -> Result<StatementTxn, SqlError> {
+        let Self { def, columns } = self;
+        let (table, names) = (def.table.clone(), columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>());
+        let of_table = table.clone();
+        let mut work = change(work, move |txn| {
+            if columns.is_empty() {
+                return Ok(());
+            }
+            let table = txn.table(&of_table).expect("it was just found");
+            let mut altered = table.def().clone();
+            altered.columns.extend(columns);
+            Ok(txn.alter_table(&of_table, altered)?)
+        })
+        .await?;
+        for name in names {
+            let set = Assignment {
+                target: AssignmentTarget::ColumnName(ObjectName::from(vec![Ident::with_quote('"', name)])),
+                value: Expr::Identifier(Ident::new("DEFAULT")),
+            };
+            work = update_all(session, work, &table, set).await?;
+        }
+        change(work, move |txn| Ok(txn.create_index(def, false).map(drop)?)).await
+    }
+}
+
+/// Changes definitions on a thread for blocking work.
+async fn change(
+    mut work: StatementTxn,
+    f: impl FnOnce(&mut WriteTxn) -> Result<(), SqlError> + Send + 'static,
+) -> Result<StatementTxn, SqlError> {
+    blocking(move || {
+        f(&mut work.txn)?;
+        Ok(work)
+    })
+    .await
+}
+
+fn kind(create: &CreateIndex) -> Result<IndexKind, SqlError> {
+    let kind = match &create.using {
+        Some(IndexType::Custom(kind)) => fold(kind),
+        Some(other) => other.to_string().to_lowercase(),
+        None => "btree".into(),
+    };
+    match (kind.as_str(), create.unique) {
+        ("page_index", false) => Ok(IndexKind::Page),
+        ("btree", unique) => Ok(IndexKind::Btree { unique }),
+        ("hash" | "gin" | "gist" | "spgist" | "brin" | "page_index", _) => {
+            Err(SqlError::Unsupported(format!(
+                "CREATE INDEX of this kind ({kind}): expected CREATE [UNIQUE] INDEX name ON table USING btree (columns), \
+                 or CREATE INDEX name ON table USING page_index (columns)"
+            )))
+        }
+        _ => {
+            let message = format!("access method \"{kind}\" does not exist");
+            Err(SqlError::failed(state::UNDEFINED_OBJECT, message))
         }
     }
 }
 
-/// Whether a collation orders texts by their bytes.
-fn is_by_bytes(collation: &ObjectName) -> bool {
-    let name = collation.0.last().and_then(|part| part.as_ident()).map(|i| i.value.to_uppercase());
-    name.is_some_and(|name| ["C", "POSIX", "UCS_BASIC"].contains(&name.as_str()))
+/// The number of the hidden column for an expression. A new one is added to `def`.
+fn add_expression(state: &SessionState, def: &mut TableDef, text: &str) -> Result<u16, SqlError> {
+    let t = type_of(state, def, text)?;
+    let Some(data_type) = column_type(&t) else {
+        return Err(SqlError::Unsupported(format!("an index on values of type {t}")));
+    };
+    add_hidden(def, hidden_columns::of_expression(text, data_type))
 }
 
-/// An index is read from either end. So all its columns ascend, with NULL last, or all descend, with NULL first.
-fn check_directions(columns: &[IndexColumn]) -> Result<(), SqlError> {
-    let descends = |c: &IndexColumn| c.column.options.asc == Some(false);
-    let usual = |c: &IndexColumn| c.column.options.nulls_first.is_none_or(|first| first == descends(c));
-    let first = columns.first().is_some_and(descends);
-    if columns.iter().all(|c| descends(c) == first && usual(c)) {
-        return Ok(());
+/// The number of the hidden column for the condition of a partial index. A new one is added to `def`.
+fn add_condition(state: &SessionState, def: &mut TableDef, text: &str) -> Result<u16, SqlError> {
+    if !matches!(type_of(state, def, text)?, DataType::Boolean | DataType::Null) {
+        let message = "argument of WHERE must be of type boolean";
+        return Err(SqlError::failed(state::DATATYPE_MISMATCH, message));
     }
-    let what = "an index whose columns have different directions, or NULL at the other end";
-    Err(SqlError::Unsupported(what.into()))
+    add_hidden(def, hidden_columns::of_condition(text)?)
+}
+
+fn add_hidden(def: &mut TableDef, column: ColumnDef) -> Result<u16, SqlError> {
+    let same = |c: &ColumnDef| c.hidden == column.hidden && c.name == column.name;
+    let place = def.columns.iter().position(same).unwrap_or(def.columns.len());
+    if place == def.columns.len() {
+        def.columns.push(column);
+    }
+    Ok(place as u16)
+}
+
+/// How an index orders its columns. Empty if all ascend with NULL last, or all descend with NULL first: an index is read from either
+/// end. The condition of a partial index comes before the columns.
+fn orders(columns: &[IndexColumn], kind: IndexKind, is_partial: bool) -> Result<Vec<KeyOrder>, SqlError> {
+    let order = |c: &IndexColumn| {
+        let descending = c.column.options.asc == Some(false);
+        KeyOrder { descending, nulls_first: c.column.options.nulls_first.unwrap_or(descending) }
+    };
+    let declared: Vec<KeyOrder> = columns.iter().map(order).collect();
+    let usual = KeyOrder::default();
+    let backward = KeyOrder { descending: true, nulls_first: true };
+    if [usual, backward].iter().any(|all| declared.iter().all(|o| o == all)) {
+        return Ok(Vec::new());
+    }
+    if kind == IndexKind::Page {
+        return Err(SqlError::Unsupported("a page index with an order".into()));
+    }
+    Ok(is_partial.then_some(usual).into_iter().chain(declared).collect())
 }
 
 /// The name that PostgreSQL gives an index: of table and columns, with a number if it is taken.
-fn free_name(of: &impl Relations, table: &TableDef, columns: &[u16]) -> String {
-    let columns: Vec<&str> = columns.iter().map(|&c| table.columns[usize::from(c)].name.as_str()).collect();
-    let wanted = format!("{}_{}_idx", split(&table.name).1, columns.join("_"));
+fn free_name(of: &impl Relations, table: &str, elements: &[Element]) -> String {
+    let mut columns: Vec<String> = Vec::with_capacity(elements.len());
+    for element in elements {
+        let wanted = match element {
+            Element::Column(name) => name.clone(),
+            Element::Expression(e) => column_name(e).unwrap_or_else(|| "expr".into()),
+        };
+        let numbered = (1..).map(|n| format!("{wanted}{n}"));
+        let mut names = std::iter::once(wanted.clone()).chain(numbered);
+        columns.extend(names.find(|name| !columns.contains(name)));
+    }
+    let wanted = format!("{}_{}_idx", split(table).1, columns.join("_"));
     let numbered = (1..).map(|n| format!("{wanted}{n}"));
-    let mut names = std::iter::once(wanted.clone()).chain(numbered).map(|name| beside(&table.name, &name));
+    let mut names = std::iter::once(wanted.clone()).chain(numbered).map(|name| beside(table, &name));
     names.find(|name| !of.has_relation(name)).expect("there is no end of numbers")
 }
 

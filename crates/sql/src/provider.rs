@@ -8,7 +8,7 @@
 //! ```
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -20,8 +20,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use lode_engine::{Deferral, Snapshot, Table};
 
 use crate::arrow_convert::arrow_type;
-use crate::scan::{Access, LodeScanExec, ScanSpec, engine_error, estimate};
-use crate::translate::translate_filter;
+use crate::hidden_columns::HiddenValues;
+use crate::scan::{Access, FilterOver, LodeScanExec, ScanSpec, engine_error, estimate};
+use crate::translate::{lower, translate_filter};
 use crate::{Offload, StatementCounts};
 
 /// The hidden column that addresses a row at its snapshot: what DELETE and UPDATE change.
@@ -37,6 +38,7 @@ pub struct LodeTable {
     /// The table's column of each field.
     columns: Vec<u16>,
     constraints: Constraints,
+    hidden: OnceLock<HiddenValues>,
 }
 
 impl LodeTable {
@@ -60,7 +62,8 @@ impl LodeTable {
         let keys = if is_known { vec![Constraint::PrimaryKey(key)] } else { vec![] };
         let constraints = Constraints::new_unverified(keys);
         let schema = Arc::new(Schema::new(fields));
-        Self { snapshot, table, offload, counts, schema, columns, constraints }
+        let hidden = OnceLock::new();
+        Self { snapshot, table, offload, counts, schema, columns, constraints, hidden }
     }
 
     /// The same with these columns alone, by number, under these names. What is no column any more is left out.
@@ -72,7 +75,7 @@ impl LodeTable {
         };
         let (columns, fields): (Vec<u16>, Vec<Field>) = columns.iter().filter_map(known).unzip();
         let (schema, constraints) = (Arc::new(Schema::new(fields)), Constraints::default());
-        Self { schema, columns, constraints, ..self }
+        Self { schema, columns, constraints, hidden: OnceLock::new(), ..self }
     }
 
     /// The same with [`ROW_IDENTITY`] as a last column.
@@ -81,6 +84,19 @@ impl LodeTable {
         let mut fields: Vec<_> = self.schema.fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(ROW_IDENTITY, DataType::UInt64, false)));
         Self { schema: Arc::new(Schema::new(fields)), ..self }
+    }
+
+    /// The hidden columns of its indexes.
+    fn hidden(&self) -> &HiddenValues {
+        self.hidden.get_or_init(|| HiddenValues::of(self.table.def(), &self.columns, &self.schema))
+    }
+
+    fn translates(&self, filter: &Expr) -> bool {
+        let (schema, fields) = (self.table.schema(), self.schema.fields().len());
+        let values = self.hidden().expressions();
+        lower(&self.schema, filter)
+            .and_then(|f| translate_filter(schema, &self.columns, fields, &f, values))
+            .is_some()
     }
 
     /// For each column of a projection the stored column; `None` for the row identity.
@@ -117,9 +133,7 @@ impl TableProvider for LodeTable {
         };
         let support = |f: &&Expr| match translates {
             TableProviderFilterPushDown::Unsupported => TableProviderFilterPushDown::Unsupported,
-            _ if translate_filter(self.table.schema(), &self.columns, &self.schema, f).is_some() => {
-                translates.clone()
-            }
+            _ if self.translates(f) => translates.clone(),
             _ => TableProviderFilterPushDown::Unsupported,
         };
         Ok(filters.iter().map(support).collect())
@@ -141,7 +155,8 @@ impl TableProvider for LodeTable {
             }
         };
         let (snapshot, table) = (&self.snapshot, &self.table);
-        let access = Access::of(snapshot, table, &self.schema, self.offload, filters, &self.counts)?;
+        let of = FilterOver { schema: &self.schema, stored: &self.columns, hidden: self.hidden() };
+        let access = Access::of(snapshot, table, of, self.offload, filters, &self.counts)?;
         let spec = ScanSpec {
             snapshot: snapshot.clone(),
             table: table.clone(),
@@ -152,6 +167,7 @@ impl TableProvider for LodeTable {
             selectivity: access.selectivity,
             index: access.index(),
             filter: access.filter,
+            implied: access.implied,
             filter_text: access.filter_text,
             ordered: None,
             groups: None,

@@ -14,6 +14,7 @@ use lode_engine::{IndexKind, Object, ObjectKind, Snapshot, Table};
 
 use crate::dml::find_table;
 use crate::error::state;
+use crate::hidden_columns::DeclaredIndex;
 use crate::names::{is_temporary, qualified, shown};
 use crate::namespaces::SearchPath;
 use crate::settings::{SEARCH_PATH, canonical, no_setting};
@@ -246,13 +247,12 @@ fn indexes(snapshot: &Snapshot) -> Result<StatementResult, SqlError> {
     let mut lines = Vec::new();
     for table in snapshot.tables() {
         for index in table.indexes() {
-            let columns: Vec<&str> =
-                index.columns.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()).collect();
+            let declared = DeclaredIndex::of(table.def(), index, str::to_owned);
             lines.push(vec![
                 shown(&index.name),
                 shown(table.name()),
                 kind_of(index.kind).to_owned(),
-                columns.join(", "),
+                declared.to_string(),
             ]);
         }
     }

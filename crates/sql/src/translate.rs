@@ -44,22 +44,25 @@ pub struct Translator<'a> {
     schema: &'a Schema,
     /// The table's column for each column of the input; `None` for a column that no page stores.
     columns: &'a [Option<u16>],
+    /// Expressions whose values a column has.
+    stored: &'a [(Arc<dyn PhysicalExpr>, u16)],
 }
 
-/// Translates a logical filter over a whole table whose Arrow schema is `arrow`, the first fields of which are the columns `stored`; `None` if a program cannot express
-/// it exactly.
+/// Translates a filter over a whole table, of whose fields the first ones are the columns `stored`. `values`: expressions whose values a
+/// column has. `None` if a program cannot express it exactly.
 pub fn translate_filter(
     schema: &Schema,
     stored: &[u16],
-    arrow: &ArrowSchema,
-    filter: &LogicalExpr,
+    fields: usize,
+    filter: &Arc<dyn PhysicalExpr>,
+    values: &[(Arc<dyn PhysicalExpr>, u16)],
 ) -> Option<Expr> {
-    let columns: Vec<Option<u16>> = (0..arrow.fields().len()).map(|i| stored.get(i).copied()).collect();
-    Translator::new(schema, &columns).exact(&lower(arrow, filter)?)
+    let columns: Vec<Option<u16>> = (0..fields).map(|i| stored.get(i).copied()).collect();
+    Translator { stored: values, ..Translator::new(schema, &columns) }.exact(filter)
 }
 
-/// The physical expression that DataFusion would evaluate for `filter`; `None` if it needs more than the row.
-fn lower(arrow: &ArrowSchema, filter: &LogicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
+/// The physical expression that DataFusion would evaluate for `filter` over the fields of `arrow`; `None` if it needs more than the row.
+pub fn lower(arrow: &ArrowSchema, filter: &LogicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
     let unqualified = filter
         .clone()
         .transform(|e| {
@@ -80,7 +83,7 @@ fn lower(arrow: &ArrowSchema, filter: &LogicalExpr) -> Option<Arc<dyn PhysicalEx
 impl<'a> Translator<'a> {
     /// A translator of expressions whose column `i` is column `columns[i]` of a table with this schema.
     pub fn new(schema: &'a Schema, columns: &'a [Option<u16>]) -> Self {
-        Self { schema, columns }
+        Self { schema, columns, stored: &[] }
     }
 
     /// The expression that has the same value (true, false or NULL) on every row, or `None`.
@@ -108,6 +111,9 @@ impl<'a> Translator<'a> {
     fn walk(&self, e: &Arc<dyn PhysicalExpr>, depth: usize) -> Option<Expr> {
         if depth > DEPTH_MAX {
             return None;
+        }
+        if let Some((_, column)) = self.stored.iter().find(|(stored, _)| stored == e) {
+            return Some(Expr::Column(*column));
         }
         let down = |e| self.walk(e, depth + 1);
         if let Some(c) = e.downcast_ref::<Column>() {
@@ -362,7 +368,7 @@ mod tests {
     fn translated(e: L) -> Option<Expr> {
         let (schema, arrow) = table();
         let stored: Vec<u16> = (0..schema.columns.len() as u16).collect();
-        translate_filter(&schema, &stored, &arrow, &e)
+        translate_filter(&schema, &stored, stored.len(), &lower(&arrow, &e)?, &[])
     }
 
     fn c(i: u16) -> Expr {

@@ -9,7 +9,9 @@
 //! NULL, 4 if it has a delta, 5 if it has `cluster_by` or was rewritten by VACUUM FULL, 6 if a constraint is DEFERRABLE
 //! or `key_index` is not the default. It has version 7 if a column has a DEFAULT, a sequence or a generating expression, if ALTER TABLE
 //! added or dropped columns, if an index was made within a transaction or renamed, if a key of a table with rows was added or dropped,
-//! or if a foreign key has RESTRICT, SET DEFAULT or ON UPDATE.
+//! or if a foreign key has RESTRICT, SET DEFAULT or ON UPDATE. It has version 8 if the primary key has a name of its own, or a column
+//! the place of another one, and 9 if an index has hidden
+//! columns, or columns in another order than the usual one.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +45,8 @@ const VERSION_KEYS: u8 = 6;
 const VERSION_MIGRATED: u8 = 7;
 /// An older Lode would forget the name of the primary key, or the places of columns.
 const VERSION_NAMED: u8 = 8;
+/// An older Lode would show the columns that only indexes have, or misread an index with descending columns.
+const VERSION_HIDDEN: u8 = 9;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -262,6 +266,8 @@ fn version_of(t: &Table) -> u8 {
     };
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
+        _ if t.def().columns.iter().any(|c| c.hidden.is_some()) => VERSION_HIDDEN,
+        _ if t.indexes().iter().any(|i| !i.orders.is_empty()) => VERSION_HIDDEN,
         _ if t.def().primary_key_name.is_some() || t.def().columns.iter().any(|c| c.place.is_some()) => {
             VERSION_NAMED
         }

@@ -91,7 +91,7 @@ fn check_entries(snapshot: &Snapshot, t: &Table, say: &mut dyn FnMut(String)) ->
                 for (i, tree, lost) in &mut trees {
                     let types: Vec<_> =
                         i.columns.iter().map(|&c| page.columns[usize::from(c)].data_type()).collect();
-                    let entry = index::row_entry(&types, &values(&i.columns), id);
+                    let entry = index::row_entry(i, &types, &values(&i.columns), id);
                     *lost += u64::from(snapshot.get(tree, &entry)?.is_none());
                 }
             }

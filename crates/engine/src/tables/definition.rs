@@ -35,6 +35,19 @@ pub struct ColumnDef {
     /// Its place among the columns, if that is not its number: a column whose type was altered is in the place of the old one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u16>,
+    /// What an index has it for, if SQL does not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<Hidden>,
+}
+
+/// What an index has a hidden column for. The column is generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hidden {
+    /// The values of an expression in the index.
+    Expression,
+    /// The condition of a partial index: true for its rows, and NULL for all others. The column is the first one of the index.
+    Condition,
 }
 
 impl ColumnDef {
@@ -48,6 +61,7 @@ impl ColumnDef {
             absent: None,
             is_dropped: false,
             place: None,
+            hidden: None,
             fill: Fill::Null,
         }
     }
@@ -375,6 +389,26 @@ pub struct IndexDef {
     /// Its kind.
     #[serde(default, skip_serializing_if = "IndexKind::is_page")]
     pub kind: IndexKind,
+    /// How it orders the values of each column. Empty: as usual.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<KeyOrder>,
+}
+
+/// How a B+-tree index orders the values of a column. Usually they ascend, and NULL is last. Read from its end, the index has the
+/// opposite order in all columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyOrder {
+    /// From the greatest value to the least.
+    pub descending: bool,
+    /// Whether NULL comes before all values.
+    pub nulls_first: bool,
+}
+
+impl IndexDef {
+    /// How it orders the values of its `n`-th column.
+    pub fn order(&self, n: usize) -> KeyOrder {
+        self.orders.get(n).copied().unwrap_or_default()
+    }
 }
 
 impl TableDef {
@@ -508,9 +542,9 @@ impl TableDef {
         self.keys().map(|(_, key)| key).find(|key| key.iter().all(|c| !indexed.contains(c)))
     }
 
-    /// The numbers of the columns that ALTER TABLE has not dropped.
+    /// The numbers of the columns that SQL shows: those that ALTER TABLE has not dropped, and that no index has for itself.
     pub fn live_columns(&self) -> impl Iterator<Item = u16> + use<> {
-        let live = (0u16..).zip(&self.columns).filter(|(_, c)| !c.is_dropped);
+        let live = (0u16..).zip(&self.columns).filter(|(_, c)| !c.is_dropped && c.hidden.is_none());
         let mut live: Vec<(u16, u16)> = live.map(|(i, c)| (c.place.unwrap_or(i), i)).collect();
         live.sort_unstable();
         live.into_iter().map(|(_, i)| i)

@@ -20,9 +20,9 @@ use lode_command::PageRange;
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr};
 
-use super::definition::{IndexDef, IndexKind};
+use super::definition::{IndexDef, IndexKind, KeyOrder};
 use super::delta::{Directory, RowId, id_of_key};
-use super::key::{KeyReader, NULL, PRESENT, key_with_nulls, prefix_end};
+use super::key::{KeyReader, append_ordered, ordered_key, prefix_end};
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
@@ -74,15 +74,15 @@ pub(super) fn is_of_index(tree: &Tree) -> bool {
     tree.name().starts_with(TREE_PREFIX)
 }
 
-/// Returns the distinct keys of some rows, without their page.
-pub(super) fn keys(columns: &[Column]) -> BTreeSet<Vec<u8>> {
-    let rows = RowKeys::new(columns);
+/// Returns the distinct keys of some rows, without their page. An index without `orders` has the usual ones.
+pub(super) fn keys(columns: &[Column], orders: &[KeyOrder]) -> BTreeSet<Vec<u8>> {
+    let rows = RowKeys::new(columns, orders);
     rows.keys(0..rows.rows())
 }
 
 /// Returns the keys of all rows, in their order.
-pub(super) fn row_keys(columns: &[Column]) -> impl Iterator<Item = Vec<u8>> {
-    let rows = RowKeys::new(columns);
+pub(super) fn row_keys<'a>(columns: &'a [Column], orders: &'a [KeyOrder]) -> impl Iterator<Item = Vec<u8>> {
+    let rows = RowKeys::new(columns, orders);
     (0..rows.rows()).map(move |row| {
         let mut key = Vec::new();
         rows.read(row, &mut key);
@@ -91,8 +91,9 @@ pub(super) fn row_keys(columns: &[Column]) -> impl Iterator<Item = Vec<u8>> {
 }
 
 /// Returns the entry of a row of a table with a delta, by its values in the columns of the index.
-pub(super) fn row_entry(types: &[DataType], values: &[Value], id: RowId) -> Vec<u8> {
-    let mut key = key_with_nulls(types.iter().copied(), values);
+pub(super) fn row_entry(index: &IndexDef, types: &[DataType], values: &[Value], id: RowId) -> Vec<u8> {
+    let orders = (0..values.len()).map(|n| index.order(n));
+    let mut key = ordered_key(types.iter().copied(), orders, values);
     key.truncate(VALUE_BYTES_MAX);
     entry_of_row(key, id)
 }
@@ -106,12 +107,13 @@ pub(super) fn entry_of_row(mut key: Vec<u8>, id: RowId) -> Vec<u8> {
 /// The index keys of rows, without their page.
 struct RowKeys<'a> {
     columns: &'a [Column],
+    orders: &'a [KeyOrder],
     reader: KeyReader<'a>,
 }
 
 impl<'a> RowKeys<'a> {
-    fn new(columns: &'a [Column]) -> Self {
-        Self { columns, reader: KeyReader::new(columns) }
+    fn new(columns: &'a [Column], orders: &'a [KeyOrder]) -> Self {
+        Self { columns, orders, reader: KeyReader::new(columns) }
     }
 
     fn rows(&self) -> usize {
@@ -122,13 +124,8 @@ impl<'a> RowKeys<'a> {
     fn read(&self, row: usize, key: &mut Vec<u8>) {
         key.clear();
         for (i, c) in self.columns.iter().enumerate() {
-            match c.is_null(row) {
-                true => key.push(NULL),
-                false => {
-                    key.push(PRESENT);
-                    self.reader.append(i, row, key);
-                }
-            }
+            let order = self.orders.get(i).copied().unwrap_or_default();
+            append_ordered(order, c.is_null(row), key, |key| self.reader.append(i, row, key));
         }
         key.truncate(VALUE_BYTES_MAX);
     }
@@ -156,8 +153,8 @@ pub(super) struct KeyChanges {
 
 impl KeyChanges {
     /// Compares the rows of a page before and after a rewrite.
-    pub(super) fn between(old: &[Column], new: &[Column]) -> Self {
-        let (old, new) = (RowKeys::new(old), RowKeys::new(new));
+    pub(super) fn between(old: &[Column], new: &[Column], orders: &[KeyOrder]) -> Self {
+        let (old, new) = (RowKeys::new(old, orders), RowKeys::new(new, orders));
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let mut equal = |i, j| {
             old.read(i, &mut a);
@@ -345,13 +342,18 @@ pub(super) fn ranges_of(pages: &BTreeSet<Lpid>) -> Vec<PageRange> {
 fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<KeyRange>)> {
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     let mut used = 0;
-    for &c in &index.columns {
+    for (n, &c) in index.columns.iter().enumerate() {
+        let order = index.order(n);
         let data_type = t.schema().columns[usize::from(c)].data_type;
         if let Some(values) = equal_to(terms, c, data_type) {
             if prefixes.len() * values.len() > RANGES_MAX {
                 break;
             }
-            let with = |p: &Vec<u8>, v: &Vec<u8>| [&p[..], &[PRESENT], v].concat();
+            let with = |p: &Vec<u8>, v: &Vec<u8>| {
+                let mut key = p.clone();
+                append_ordered(order, false, &mut key, |key| key.extend_from_slice(v));
+                key
+            };
             prefixes = prefixes.iter().flat_map(|p| values.iter().map(move |v| with(p, v))).collect();
             used += 1;
             continue;
@@ -360,8 +362,10 @@ fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<Key
         if low.is_none() && high.is_none() {
             break;
         }
+        let (low, high) = if order.descending { (high, low) } else { (low, high) };
         let end = |p: &[u8], v: &Option<Vec<u8>>| {
-            let mut key = [p, &[PRESENT], v.as_deref().unwrap_or_default()].concat();
+            let mut key = p.to_vec();
+            append_ordered(order, false, &mut key, |key| key.extend(v.iter().flatten()));
             key.truncate(VALUE_BYTES_MAX);
             key
         };
@@ -449,6 +453,7 @@ pub(super) fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::{NULL, PRESENT};
     use super::*;
 
     #[test]
@@ -467,7 +472,7 @@ mod tests {
         {
             b.push(&v).unwrap();
         }
-        let keys: Vec<Vec<u8>> = keys(&[b.finish()]).into_iter().collect();
+        let keys: Vec<Vec<u8>> = keys(&[b.finish()], &[]).into_iter().collect();
         assert_eq!(keys.len(), 4);
         assert_eq!(keys[0], [PRESENT, 0, 0]);
         assert_eq!(keys[1], [PRESENT, b'a', 0, 0]);
@@ -499,9 +504,9 @@ mod tests {
                 [b.finish()]
             };
             let (old, new) = (column(&old), column(&new));
-            let (was, is) = (keys(&old), keys(&new));
+            let (was, is) = (keys(&old, &[]), keys(&new, &[]));
             let expected = KeyChanges { lost: &was - &is, gained: &is - &was };
-            proptest::prop_assert_eq!(KeyChanges::between(&old, &new), expected);
+            proptest::prop_assert_eq!(KeyChanges::between(&old, &new, &[]), expected);
         }
     }
 }

@@ -20,10 +20,10 @@ use lode_command::PageRange;
 use lode_page::{Column, DataType};
 use lode_program::Expr;
 
-use super::definition::{IndexDef, IndexKind};
+use super::definition::{IndexDef, IndexKind, KeyOrder};
 use super::delta::Directory;
 use super::index::{KeyRange, PAGE_BYTES, VALUE_BYTES_MAX, bounds, equal_to, page_named, ranges_of};
-use super::key::{KeyReader, NULL, PRESENT};
+use super::key::{KeyReader, append_ordered};
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::{Cursor, Snapshot, Tree};
@@ -59,6 +59,8 @@ pub struct IndexOrder {
     pub columns: Vec<u16>,
     /// Whether it is read from its end.
     pub backward: bool,
+    /// How the index orders these columns.
+    orders: Vec<KeyOrder>,
     tree: Tree,
     range: KeyRange,
     prefix_bytes: usize,
@@ -121,12 +123,7 @@ impl IndexOrder {
         let key = |row: usize| {
             let mut bytes = Vec::new();
             for (i, c) in columns.iter().enumerate() {
-                if c.is_null(row) {
-                    bytes.push(NULL);
-                } else {
-                    bytes.push(PRESENT);
-                    reader.append(i, row, &mut bytes);
-                }
+                append_ordered(self.orders[i], c.is_null(row), &mut bytes, |b| reader.append(i, row, b));
             }
             let is_cut = bytes.len() > room;
             bytes.truncate(room);
@@ -171,26 +168,30 @@ impl Snapshot {
             values.and_then(|v| <[Vec<u8>; 1]>::try_from(v).ok()).map(|[v]| v)
         };
         let mut prefix = Vec::new();
-        let mut columns = index.columns.iter().copied().peekable();
-        let mut behind = Vec::new();
-        while let Some(c) = columns.next() {
-            let Some(value) = held(c) else {
-                behind = [c].into_iter().chain(columns).collect();
-                break;
-            };
-            prefix.push(PRESENT);
-            prefix.extend(value);
+        let mut behind: Vec<(u16, KeyOrder)> = Vec::new();
+        for (n, &c) in index.columns.iter().enumerate() {
+            match held(c).filter(|_| behind.is_empty()) {
+                Some(value) => {
+                    append_ordered(index.order(n), false, &mut prefix, |key| key.extend(value));
+                }
+                None => behind.push((c, index.order(n))),
+            }
         }
         let order: Vec<OrderColumn> = order.iter().filter(|o| held(o.column).is_none()).copied().collect();
         let first = order.first()?;
-        let follows = behind.len() >= order.len() && order.iter().zip(&behind).all(|(o, c)| o.column == *c);
-        let backward = first.descending;
-        let nulls = |o: &OrderColumn| match o.nulls {
+        let is_alike = |(o, (c, _)): (&OrderColumn, &(u16, KeyOrder))| o.column == *c;
+        if behind.len() < order.len() || !order.iter().zip(&behind).all(is_alike) {
+            return None;
+        }
+        let orders: Vec<KeyOrder> = behind.iter().take(order.len()).map(|(_, order)| *order).collect();
+        let backward = first.descending != orders[0].descending;
+        let nulls = |o: &OrderColumn, of: &KeyOrder| match o.nulls {
             _ if !type_of(o.column).nullable => true,
             NullsAt::Nowhere => order.len() == 1,
-            at => at == if backward { NullsAt::First } else { NullsAt::Last },
+            at => (at == NullsAt::First) == (of.nulls_first != backward),
         };
-        if !follows || !order.iter().all(|o| o.descending == backward && nulls(o)) {
+        let directed = |o: &OrderColumn, of: &KeyOrder| o.descending == (of.descending != backward);
+        if !order.iter().zip(&orders).all(|(o, of)| directed(o, of) && nulls(o, of)) {
             return None;
         }
         let tree = self.catalog().tree(&t.index_tree(index))?.clone();
@@ -198,10 +199,12 @@ impl Snapshot {
         let (low, high) = bounds(terms, first.column, type_of(first.column).data_type);
         let without_nulls = first.nulls == NullsAt::Nowhere;
         let is_value = low.is_some() || high.is_some() || without_nulls;
+        let (low, high) = if orders[0].descending { (high, low) } else { (low, high) };
         let end = |value: Option<Vec<u8>>| {
             let mut key = prefix.clone();
-            key.extend(is_value.then_some(PRESENT));
-            key.extend(value.unwrap_or_default());
+            if is_value {
+                append_ordered(orders[0], false, &mut key, |key| key.extend(value.unwrap_or_default()));
+            }
             key.truncate(VALUE_BYTES_MAX);
             key
         };
@@ -210,7 +213,16 @@ impl Snapshot {
         // If nothing of the order's columns fits a key, there is no order.
         let fits = prefix_bytes < VALUE_BYTES_MAX;
         let index = index.name.clone();
-        fits.then_some(IndexOrder { index, columns, backward, tree, range, prefix_bytes, without_nulls })
+        fits.then_some(IndexOrder {
+            index,
+            columns,
+            backward,
+            orders: orders.clone(),
+            tree,
+            range,
+            prefix_bytes,
+            without_nulls,
+        })
     }
 
     /// Begins to walk along an index.
@@ -323,6 +335,7 @@ impl IndexWalk {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::NULL;
     use super::*;
 
     #[test]

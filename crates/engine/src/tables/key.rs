@@ -16,10 +16,14 @@ use std::ops::Bound;
 use lode_base::PageBuf;
 use lode_page::{Column, DataType, Value, Values};
 
+use super::definition::KeyOrder;
+
 /// What stands before a value in an entry of an index.
 pub(super) const PRESENT: u8 = 1;
 /// What stands for NULL in an entry of an index: it sorts behind all values.
 pub(super) const NULL: u8 = 2;
+/// What stands for NULL where it sorts before all values.
+const NULL_FIRST: u8 = 0;
 /// Characters or bytes of a string that a message shows.
 const SHOWN_MAX: usize = 64;
 
@@ -37,6 +41,34 @@ pub(super) fn numbered(numbers: &[u16], columns: &[Column], key: &[u16]) -> Vec<
 /// Whether a row has a NULL among its key columns.
 pub(super) fn has_null(columns: &[Column], row: usize) -> bool {
     columns.iter().any(|c| c.is_null(row))
+}
+
+/// What stands for NULL in a column of this order, before the bytes of a descending column are turned over.
+fn null_in(order: KeyOrder) -> u8 {
+    match order.nulls_first == order.descending {
+        true => NULL,
+        false => NULL_FIRST,
+    }
+}
+
+/// Adds a value, or NULL, to a key of an index, in this order. `value` adds the bytes of the value.
+pub(super) fn append_ordered(
+    order: KeyOrder,
+    is_null: bool,
+    key: &mut Vec<u8>,
+    value: impl FnOnce(&mut Vec<u8>),
+) {
+    let start = key.len();
+    match is_null {
+        true => key.push(null_in(order)),
+        false => {
+            key.push(PRESENT);
+            value(key);
+        }
+    }
+    if order.descending {
+        key[start..].iter_mut().for_each(|b| *b = !*b);
+    }
 }
 
 /// The bound that ends the keys that begin with `prefix`.
@@ -165,6 +197,22 @@ fn signed(b: &[u8]) -> i128 {
     let mut wide = [if b[b.len() - 1] & 0x80 != 0 { 255 } else { 0 }; 16];
     wide[..b.len()].copy_from_slice(b);
     i128::from_le_bytes(wide)
+}
+
+/// The key of values of these types as entries of an index with these orders have it.
+pub(super) fn ordered_key(
+    types: impl IntoIterator<Item = DataType>,
+    orders: impl IntoIterator<Item = KeyOrder>,
+    values: &[Value],
+) -> Vec<u8> {
+    let mut key = Vec::with_capacity(values.len() * 9);
+    for ((t, v), order) in types.into_iter().zip(values).zip(orders) {
+        append_ordered(order, *v == Value::Null, &mut key, |key| {
+            let of_value = key_of_values([t], std::slice::from_ref(v)).expect("it is not NULL");
+            key.extend_from_slice(&of_value[1..]);
+        });
+    }
+    key
 }
 
 /// The key of values of these types as entries of indexes have it: as [`key_of_values`], and [`NULL`] for a NULL.

@@ -59,8 +59,8 @@ use write::{Limits, Merged};
 
 pub(crate) use catalog::{empty_root, known_extents, read as read_catalog};
 pub use definition::{
-    COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Fill, INDEX_COLUMNS_DEFAULT, IndexDef,
-    IndexKind, KeyIndex, Layout, ReferenceAction, Rule, TableDef, TableOptions,
+    COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Fill, Hidden, INDEX_COLUMNS_DEFAULT,
+    IndexDef, IndexKind, KeyIndex, KeyOrder, Layout, ReferenceAction, Rule, TableDef, TableOptions,
 };
 pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};

@@ -113,6 +113,7 @@ impl World {
                 table: NAMES[t].into(),
                 columns: vec![2 - t as u16],
                 kind,
+                orders: Vec::new(),
             };
             db.create_index(index, false).unwrap();
         }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use lode_command::Answer;
 use lode_engine::{
-    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, ReferenceAction, RowAddress,
-    Rule, Snapshot, Table, TableDef, TableOptions,
+    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, KeyOrder, ReferenceAction,
+    RowAddress, Rule, Snapshot, Table, TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -243,6 +243,10 @@ pub(super) fn index(table: usize, column: u16) -> IndexDef {
         table: NAMES[table].into(),
         columns: vec![column],
         kind: IndexKind::Btree { unique: false },
+        orders: match column % 2 {
+            0 => Vec::new(),
+            _ => vec![KeyOrder { descending: true, nulls_first: table.is_multiple_of(2) }],
+        },
     }
 }
 

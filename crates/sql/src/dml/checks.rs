@@ -44,6 +44,8 @@ pub(crate) struct Checks {
 #[derive(Clone)]
 struct Generated {
     column: u16,
+    /// Whether it may look at generated columns: one of an index may.
+    is_hidden: bool,
     /// Columns that its expression looks at.
     columns: Vec<u16>,
     expression: Arc<dyn PhysicalExpr>,
@@ -63,14 +65,7 @@ impl Checks {
     /// # Errors
     /// When an expression cannot be planned, looks beyond the row, or is not a condition.
     pub(crate) fn of(session: &SessionState, table: &TableDef) -> Result<Self, SqlError> {
-        // All columns are nullable here: NOT NULL has an error of its own.
-        let field = |(i, c): (usize, &ColumnDef)| {
-            // The name of a dropped column is free.
-            let name = if c.is_dropped { format!("__lode_dropped_{i}") } else { c.name.clone() };
-            Field::new(name, arrow_type(c.ty.data_type), true)
-        };
-        let fields = table.columns.iter().enumerate().map(field);
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let schema = schema_of(table);
         let df = DFSchema::try_from(schema.as_ref().clone())?;
         let mut checks = Vec::new();
         for c in &table.constraints {
@@ -96,13 +91,22 @@ impl Checks {
             let Fill::Generated(text) = &c.fill else { continue };
             let expr = session.create_logical_expr(text, &df)?;
             let bad = |state, what: &str| SqlError::failed(state, format!("{what} column \"{}\"", c.name));
+            let is_hidden = c.hidden.is_some();
             if expr.is_volatile() || calls_moment(&expr)? {
-                return Err(bad(
-                    state::INVALID_OBJECT_DEFINITION,
-                    "the generation expression is not immutable:",
-                ));
+                return Err(match is_hidden {
+                    true => of_index(state::INVALID_OBJECT_DEFINITION, "functions in it must be immutable"),
+                    false => {
+                        bad(state::INVALID_OBJECT_DEFINITION, "the generation expression is not immutable:")
+                    }
+                });
             }
             match looks_further(&expr)? {
+                Some(state::GROUPING_ERROR) if is_hidden => {
+                    return Err(of_index(state::GROUPING_ERROR, "aggregate functions are not allowed in it"));
+                }
+                Some(state) if is_hidden => {
+                    return Err(of_index(state, "it must look at nothing but its row"));
+                }
                 Some(state::GROUPING_ERROR) => {
                     return Err(bad(state::GROUPING_ERROR, "an aggregate function cannot generate"));
                 }
@@ -111,7 +115,7 @@ impl Checks {
             }
             let columns = columns_of(&expr, &df);
             let of_generated = |n: &u16| matches!(table.columns[usize::from(*n)].fill, Fill::Generated(_));
-            if columns.iter().any(of_generated) {
+            if !is_hidden && columns.iter().any(of_generated) {
                 return Err(bad(
                     state::INVALID_OBJECT_DEFINITION,
                     "a generated column cannot look at a generated one:",
@@ -125,8 +129,10 @@ impl Checks {
                 &c.declared,
             )?;
             let expression = session.create_physical_expr(expr, &df)?;
-            generated.push(Generated { column, columns, expression });
+            generated.push(Generated { column, is_hidden, columns, expression });
         }
+        // Those of indexes come last, and know the others.
+        generated.sort_by_key(|g: &Generated| g.is_hidden);
         let def = (!generated.is_empty()).then(|| Arc::new(table.clone()));
         let rounded = (0u16..).zip(&table.columns).filter_map(|(i, c)| Some((i, timestamp_digits(c)?)));
         let rounded = rounded.collect();
@@ -141,9 +147,14 @@ impl Checks {
 
     /// The generated columns whose values an UPDATE of `assigned` changes.
     pub(crate) fn generated_by(&self, assigned: &[u16]) -> Vec<u16> {
-        let concerned =
-            |g: &&Generated| assigned.contains(&g.column) || g.columns.iter().any(|c| assigned.contains(c));
-        self.generated.iter().filter(concerned).map(|g| g.column).collect()
+        let mut changed: Vec<u16> = Vec::new();
+        for g in &self.generated {
+            let changes = |c: &u16| assigned.contains(c) || g.is_hidden && changed.contains(c);
+            if changes(&g.column) || g.columns.iter().any(changes) {
+                changed.push(g.column);
+            }
+        }
+        changed
     }
 
     /// These columns, and the generated ones that change with them.
@@ -156,14 +167,18 @@ impl Checks {
     pub(crate) fn complete(&self, known: &mut BTreeMap<u16, ArrayRef>, rows: usize) -> Result<(), SqlError> {
         self.round(known)?;
         if let Some(def) = self.def.as_ref().filter(|_| rows > 0) {
-            let batch = self.batch(known, rows)?;
-            for g in &self.generated {
-                if g.columns.iter().all(|c| known.contains_key(c)) {
-                    let values = g.expression.evaluate(&batch)?.into_array(rows)?;
-                    known.insert(g.column, super::load::cast_to(def, g.column, &values)?);
+            let (of_table, of_indexes) =
+                self.generated.split_at(self.generated.partition_point(|g| !g.is_hidden));
+            for generated in [of_table, of_indexes].into_iter().filter(|g| !g.is_empty()) {
+                let batch = self.batch(known, rows)?;
+                for g in generated {
+                    if g.columns.iter().all(|c| known.contains_key(c)) {
+                        let values = g.expression.evaluate(&batch)?.into_array(rows)?;
+                        known.insert(g.column, super::load::cast_to(def, g.column, &values)?);
+                    }
                 }
+                self.round(known)?;
             }
-            self.round(known)?;
         }
         self.verify(known, rows)
     }
@@ -221,6 +236,37 @@ impl Checks {
         }
         Ok(())
     }
+}
+
+/// The columns of a table, as expressions over its rows see them. All are nullable: NOT NULL has an error of its own.
+fn schema_of(table: &TableDef) -> Arc<Schema> {
+    let field = |(i, c): (usize, &ColumnDef)| {
+        // The name of a dropped column is free.
+        let name = if c.is_dropped { format!("__lode_dropped_{i}") } else { c.name.clone() };
+        Field::new(name, arrow_type(c.ty.data_type), true)
+    };
+    Arc::new(Schema::new(table.columns.iter().enumerate().map(field).collect::<Vec<_>>()))
+}
+
+/// The type of an expression over the rows of a table.
+///
+/// # Errors
+/// When it cannot be planned.
+pub(crate) fn type_of(session: &SessionState, table: &TableDef, text: &str) -> Result<DataType, SqlError> {
+    let df = DFSchema::try_from(schema_of(table).as_ref().clone())?;
+    let expr = session.create_logical_expr(text, &df)?;
+    if expr.is_volatile() || calls_moment(&expr)? {
+        return Err(of_index(state::INVALID_OBJECT_DEFINITION, "functions in it must be immutable"));
+    }
+    // An aggregate has a type only within a query.
+    if let Some(state) = looks_further(&expr)? {
+        return Err(of_index(state, "it must look at nothing but its row"));
+    }
+    Ok(semantics::expression(expr, &df)?.get_type(&df)?)
+}
+
+fn of_index(state: &'static str, what: &str) -> SqlError {
+    SqlError::failed(state, format!("an expression of an index cannot be used: {what}"))
 }
 
 /// The columns that an expression looks at.

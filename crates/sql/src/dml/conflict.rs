@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, ObjectName, OnConflict,
     OnConflictAction, TableAlias, Update,
 };
-use lode_engine::{EngineError, RowAddress, Snapshot, Table, WriteTxn};
+use lode_engine::{EngineError, Hidden, RowAddress, Snapshot, Table, WriteTxn};
 use lode_page::{ColumnBuilder, Value};
 
 use super::checks::Checks;
@@ -30,11 +30,12 @@ use super::set::set;
 use super::shared::{cast_assigned, column_numbers, plan_query, row_identities, run_to_end};
 use crate::arrow_convert::to_arrow;
 use crate::error::state;
+use crate::index_elements::Target;
 use crate::names::{PROPOSED, TARGET, primary_key_name, split};
 use crate::provider::ROW_IDENTITY;
-use crate::statement::{fold, table_name};
+use crate::statement::{fold, table_name, target_text};
 use crate::types::arrow_schema;
-use crate::{Session, SqlError};
+use crate::{Session, SqlError, hidden_columns};
 
 /// A column that says which proposed row a row belongs to.
 const PLACE: &str = "__lode_place";
@@ -74,22 +75,10 @@ impl Conflict {
             None => all.iter().map(|(_, key)| key.to_vec()).collect(),
             Some(ConflictTarget::Columns(columns)) => {
                 let names: Vec<String> = columns.iter().map(fold).collect();
-                let mut wanted = column_numbers(table, &names)?;
-                wanted.sort_unstable();
-                wanted.dedup();
-                let same = |key: &&[u16]| {
-                    let mut key = key.to_vec();
-                    key.sort_unstable();
-                    key == wanted
-                };
-                let found: Vec<Vec<u16>> =
-                    all.iter().map(|(_, key)| *key).filter(same).map(<[u16]>::to_vec).collect();
-                if found.is_empty() {
-                    let message =
-                        "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-                    return Err(SqlError::failed(state::INVALID_COLUMN_REFERENCE, message));
-                }
-                found
+                keys_of(&Target::of_columns(column_numbers(table, &names)?), table)?
+            }
+            Some(ConflictTarget::OnConstraint(name)) if let Some(text) = target_text(name) => {
+                keys_of(&Target::parse(text, def)?, table)?
             }
             Some(ConflictTarget::OnConstraint(name)) => {
                 let name = table_name(name)?;
@@ -210,8 +199,10 @@ impl Conflict {
         let old_schema = Schema::new([&fields[..], &[identity, place()]].concat());
         let old = in_memory(old_schema, old)?;
         // The rows that were proposed.
-        let mut new =
-            proposed.values().map(|a| Ok(take(a, &places, None)?)).collect::<Result<Vec<_>, SqlError>>()?;
+        let mut new = all
+            .iter()
+            .map(|c| Ok(take(&proposed[c], &places, None)?))
+            .collect::<Result<Vec<_>, SqlError>>()?;
         new.push(Arc::new(places));
         let new = in_memory(Schema::new([&fields[..], &[place()]].concat()), new)?;
         let tables = vec![(TARGET.to_owned(), old), (PROPOSED.to_owned(), new)];
@@ -302,6 +293,38 @@ impl Resolved {
         let kept = columns.iter().map(|(&c, array)| Ok((c, filter(array, &self.inserted)?)));
         let places = (0u64..).zip(self.inserted.iter()).filter(|(_, i)| *i == Some(true)).map(|(p, _)| p);
         Ok((kept.collect::<Result<_, SqlError>>()?, places.collect()))
+    }
+}
+
+/// The keys that a target asks for.
+///
+/// # Errors
+/// 42P10 if there is none.
+fn keys_of(target: &Target, table: &Table) -> Result<Vec<Vec<u16>>, SqlError> {
+    let sorted = |columns: &[u16]| {
+        let mut columns = columns.to_vec();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    };
+    let wanted = target.columns.as_deref().map(sorted);
+    let is_asked_for = |key: &&[u16]| {
+        let first = &table.def().columns[usize::from(key[0])];
+        let columns = match first.hidden {
+            Some(Hidden::Condition) if !target.implies(hidden_columns::condition(first)) => return false,
+            Some(Hidden::Condition) => &key[1..],
+            _ => key,
+        };
+        wanted.as_ref() == Some(&sorted(columns))
+    };
+    let found: Vec<Vec<u16>> =
+        table.keys().map(|(_, key)| key).filter(is_asked_for).map(<[u16]>::to_vec).collect();
+    match found.is_empty() {
+        false => Ok(found),
+        true => {
+            let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+            Err(SqlError::failed(state::INVALID_COLUMN_REFERENCE, message))
+        }
     }
 }
 

@@ -158,7 +158,7 @@ pub(crate) fn completed(
     let arrays = by_name.unwrap_or_else(|| batch.columns().iter().collect());
     let cast = arrays.into_iter().zip(&live).map(|(array, &i)| Ok((i, cast_to(table, i, array)?)));
     let mut arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
-    for (i, c) in (0u16..).zip(&table.columns).filter(|(_, c)| c.is_dropped) {
+    for (i, c) in (0u16..).zip(&table.columns).filter(|(_, c)| c.is_dropped || c.hidden.is_some()) {
         arrays.insert(i, new_null_array(&arrow_type(c.ty.data_type), batch.num_rows()));
     }
     checks.complete(&mut arrays, batch.num_rows())?;

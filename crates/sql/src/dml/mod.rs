@@ -36,7 +36,7 @@ use lode_engine::{RowAddress, Snapshot, Table};
 
 pub(crate) use cascade::is_referenced;
 pub(crate) use cascade_update::referenced_on_update;
-pub(crate) use checks::Checks;
+pub(crate) use checks::{Checks, type_of};
 pub(crate) use fill::{assigned, check_default, filled, filling};
 pub(crate) use insert::{insert, inserted_table, planned_insert, with_source};
 pub(crate) use load::{Unfit, cast_to, column_of, columns_of, feed, load, to_array};

@@ -15,10 +15,12 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::SessionConfig;
 use lode_command::PageRange;
 use lode_engine::{IndexedPages, Snapshot, Table};
-use lode_program as program;
+use lode_page::{DataType, Value};
+use lode_program::{self as program, CompareOp};
 
 use super::{deal, engine_error, estimate};
-use crate::translate::translate_filter;
+use crate::hidden_columns::HiddenValues;
+use crate::translate::{lower, translate_filter};
 use crate::{Offload, StatementCounts};
 
 /// A B+-tree index is used if it leaves at most this fraction (1/n) of the pages.
@@ -33,6 +35,8 @@ pub(crate) struct Access {
     /// The condition on rows. If the offload level filters exactly, only rows that pass come out; else it is a hint
     /// for skipping pages.
     pub(crate) filter: Option<program::Expr>,
+    /// Conditions of partial indexes that the filter implies.
+    pub(crate) implied: Vec<program::Expr>,
     /// The filter as SQL, for EXPLAIN.
     pub(crate) filter_text: String,
     /// The share of the table's rows that is expected to pass, 0 to 1.
@@ -40,28 +44,36 @@ pub(crate) struct Access {
     pub(crate) pages: Pages,
 }
 
+/// What the columns of filters are.
+#[derive(Clone, Copy)]
+pub(crate) struct FilterOver<'a> {
+    pub(crate) schema: &'a Schema,
+    /// The table's column of each of the first fields.
+    pub(crate) stored: &'a [u16],
+    pub(crate) hidden: &'a HiddenValues,
+}
+
 /// The pages that may have rows which pass: those that an index names, or all.
 pub(crate) struct Pages(Option<IndexedPages>);
 
 impl Access {
-    /// Decides how to find the rows of `table` that pass `filters`. `schema` names the columns of the filters. The
-    /// reads of the estimate are added to `counts`.
+    /// Decides how to find the rows of `table` that pass `filters`. The reads of the estimate are added to `counts`.
     ///
     /// # Errors
     /// When the drive fails; when a filter that the scan promised to apply does not translate.
     pub(crate) fn of(
         snapshot: &Snapshot,
         table: &Table,
-        schema: &Schema,
+        over: FilterOver<'_>,
         offload: Offload,
         filters: &[Expr],
         counts: &Arc<StatementCounts>,
     ) -> Result<Self> {
-        let (filter, filter_text) = pushed(table, schema, offload, filters)?;
-        let indexed = match &filter {
+        let Pushed { filter, implied, text: filter_text } = pushed(table, over, offload, filters)?;
+        let indexed = match with_implied(filter.as_ref(), &implied) {
             Some(filter) => {
                 let pages_max = table.pages() / INDEX_PART_MAX;
-                snapshot.index_pages(table, filter, pages_max).map_err(engine_error)?
+                snapshot.index_pages(table, &filter, pages_max).map_err(engine_error)?
             }
             None => None,
         };
@@ -72,7 +84,7 @@ impl Access {
             (Some(f), None) if offload.filters_exactly() => estimate::sample(snapshot, table, f, counts)?,
             _ => 1.0,
         };
-        Ok(Self { filter, filter_text, selectivity, pages: Pages(indexed) })
+        Ok(Self { filter, implied, filter_text, selectivity, pages: Pages(indexed) })
     }
 
     /// The B+-tree index that names the pages, and how many they are.
@@ -99,27 +111,57 @@ impl Pages {
     }
 }
 
-/// The filters that translate, as one expression of a program and as EXPLAIN shows them.
-fn pushed(
-    table: &Table,
-    schema: &Schema,
-    offload: Offload,
-    filters: &[Expr],
-) -> Result<(Option<program::Expr>, String)> {
-    let stored: Vec<u16> = table.def().live_columns().collect();
-    let mut terms = Vec::new();
-    let mut texts = Vec::new();
+/// A filter, and conditions that are true wherever it is, as one expression.
+pub(super) fn with_implied(
+    filter: Option<&program::Expr>,
+    implied: &[program::Expr],
+) -> Option<program::Expr> {
+    let filter = filter?.clone();
+    if implied.is_empty() {
+        return Some(filter);
+    }
+    let mut terms = match filter {
+        program::Expr::And(terms) => terms,
+        one => vec![one],
+    };
+    terms.extend(implied.iter().cloned());
+    Some(program::Expr::And(terms))
+}
+
+/// The filters that translate.
+struct Pushed {
+    /// As one expression of a program.
+    filter: Option<program::Expr>,
+    implied: Vec<program::Expr>,
+    /// As EXPLAIN shows them.
+    text: String,
+}
+
+fn pushed(table: &Table, over: FilterOver<'_>, offload: Offload, filters: &[Expr]) -> Result<Pushed> {
+    let FilterOver { schema, stored, hidden } = over;
+    let fields = schema.fields().len();
+    let (mut terms, mut texts, mut known) = (Vec::new(), Vec::new(), Vec::new());
     for f in filters {
-        match translate_filter(table.schema(), &stored, schema, f) {
+        let lowered = lower(schema, f);
+        let translated = lowered
+            .as_ref()
+            .and_then(|f| translate_filter(table.schema(), stored, fields, f, hidden.expressions()));
+        match translated {
             Some(e) => {
                 terms.push(e);
                 texts.push(f.human_display().to_string());
+                known.extend(lowered);
             }
             // The plan no longer has the filter, since `supports_filters_pushdown` said that the scan applies it.
             None if offload.filters_exactly() => return internal_err!("filter {f} no longer translates"),
             None => {}
         }
     }
+    let is_true = |c: u16| {
+        let one = program::Expr::Const(Value::Boolean(true), DataType::Boolean);
+        program::Expr::compare(CompareOp::Eq, program::Expr::Column(c), one)
+    };
+    let implied = hidden.implied(&known).into_iter().map(is_true).collect();
     let filter = if terms.len() > 1 { Some(program::Expr::And(terms)) } else { terms.pop() };
-    Ok((filter, texts.join(" AND ")))
+    Ok(Pushed { filter, implied, text: texts.join(" AND ") })
 }

@@ -26,7 +26,7 @@ use lode_command::PageRange;
 use lode_engine::{EngineError, HostWork, Snapshot, Table};
 use lode_program::{Expr, Program};
 
-pub(crate) use access::Access;
+pub(crate) use access::{Access, FilterOver};
 pub use exec::LodeScanExec;
 pub(crate) use groups::{GroupForm, StateColumn};
 pub(crate) use ordered::{FirstRows, Ordered};
@@ -49,6 +49,8 @@ pub(crate) struct ScanSpec {
     /// The condition on rows. If the level filters exactly, only rows that pass come out; else it is a hint for
     /// skipping pages.
     pub(crate) filter: Option<Expr>,
+    /// Conditions of partial indexes, which are true on all rows that pass the filter.
+    pub(crate) implied: Vec<Expr>,
     /// The filter as SQL, for EXPLAIN.
     pub(crate) filter_text: String,
     /// The share of the rows that is expected to pass, 0 to 1.
@@ -62,6 +64,11 @@ pub(crate) struct ScanSpec {
 }
 
 impl ScanSpec {
+    /// The filter and what it implies: what finds an index.
+    pub(crate) fn index_filter(&self) -> Option<Expr> {
+        access::with_implied(self.filter.as_ref(), &self.implied)
+    }
+
     /// The program of the scan before any run-time filter.
     pub(crate) fn program(&self) -> Result<Program> {
         let projection = self.output.iter().flatten().copied().collect();

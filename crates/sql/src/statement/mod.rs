@@ -5,6 +5,7 @@
 //! ```
 
 mod assignments;
+mod conflict_targets;
 mod cursor;
 mod depth;
 mod dialect;
@@ -25,10 +26,11 @@ mod shape;
 mod short_shape;
 
 pub(crate) use crate::names::fold;
+pub(crate) use conflict_targets::target_text;
 pub(crate) use identifiers::{Overriding, overriding, parse_expression, parts, table_name};
 pub(crate) use likes::Like;
 pub(crate) use names::check_names;
-pub(crate) use output_names::OutputNames;
+pub(crate) use output_names::{OutputNames, column_name};
 pub use parse::Statement;
 pub(crate) use prepare::{prepare, prepare_with_parameters};
 pub(crate) use relations::{FillingChange, RelationAction, RelationStatement};

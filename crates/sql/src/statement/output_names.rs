@@ -83,6 +83,11 @@ impl OutputNames {
     }
 }
 
+/// The name of an expression without an alias, if it has one.
+pub(crate) fn column_name(e: &Expr) -> Option<String> {
+    figure(e).map(|(name, _)| name)
+}
+
 /// The name of an expression without an alias.
 fn figured(e: &Expr) -> String {
     figure(e).map_or_else(|| UNNAMED.to_owned(), |(name, _)| name)

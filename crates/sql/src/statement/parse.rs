@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
 use super::OutputNames;
+use super::conflict_targets::with_named_targets;
 use super::cursor::parse_fetch;
 use super::depth;
 use super::dialect::LodeDialect;
@@ -137,7 +138,7 @@ impl Statement {
         let tokens = Tokenizer::new(&dialect, script).tokenize_with_location()?;
         let depth = depth::depth(&tokens)?;
         let (tokens, overridden) = without_overriding(options_in_order(tokens));
-        let (tokens, likes) = without_likes(tokens);
+        let (tokens, likes) = without_likes(with_named_targets(tokens));
         let mut parser = DFParserBuilder::new(tokens).with_dialect(&dialect).build()?;
         let mut statements = Vec::new();
         loop {

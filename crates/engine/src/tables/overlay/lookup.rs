@@ -21,7 +21,7 @@ use crate::EngineError;
 use crate::storage::columns::columns;
 use crate::tables::definition::IndexDef;
 use crate::tables::delta::{ENTRY_KEY_BYTES_MAX, RowId, Sorted, Span, id_of_key, key_prefix};
-use crate::tables::key::{key_of_values, prefix_end};
+use crate::tables::key::{key_of_values, ordered_key, prefix_end};
 use crate::tables::planted::{self, Planted};
 use crate::tables::read::Whole;
 use crate::tables::table::Table;
@@ -34,6 +34,14 @@ impl Table {
         let mut bytes = key_of_values(types, values)?;
         bytes.truncate(ENTRY_KEY_BYTES_MAX);
         Some(bytes)
+    }
+
+    /// What the entries of an index begin with whose rows have these values.
+    fn index_bytes(&self, index: &IndexDef, values: &[Value]) -> Vec<u8> {
+        let types = index.columns.iter().map(|&c| self.schema().columns[usize::from(c)].data_type);
+        let mut bytes = ordered_key(types, (0..values.len()).map(|n| index.order(n)), values);
+        bytes.truncate(ENTRY_KEY_BYTES_MAX);
+        bytes
     }
 
     /// The unique index that is the `n`-th key of the table; `None` if the definition has the key, whose entries are in the table's
@@ -63,7 +71,7 @@ impl Snapshot {
         match t.unique_index(n) {
             Some(unique) => {
                 if let Some(tree) = self.tree(&t.index_tree(unique)) {
-                    self.entries(&tree, bytes.clone(), &mut found)?;
+                    self.entries(&tree, t.index_bytes(unique, values), &mut found)?;
                 }
             }
             None => self.entries(&tree, key_prefix(t.key_number(n), &bytes), &mut found)?,

@@ -190,7 +190,9 @@ impl Table {
             index: Some(i.name.clone()),
             source: Entries::Tree(self.index_tree(i)),
         };
-        let indexes = self.indexes().iter().filter(|i| i.kind != IndexKind::Page).map(of_index);
+        // An index with descending columns, or with NULL first, is read by scans alone.
+        let indexes = self.indexes().iter().filter(|i| i.kind != IndexKind::Page && i.orders.is_empty());
+        let indexes = indexes.map(of_index);
         keys.chain(indexes).collect()
     }
 }

@@ -198,9 +198,9 @@ impl TableRewrite {
             let columns = chosen(&columns, &index.columns);
             match first {
                 Some(first) => {
-                    entries_of_index(&columns, first).try_for_each(|e| entries.push(&mut io, e))?;
+                    entries_of_index(index, &columns, first).try_for_each(|e| entries.push(&mut io, e))?;
                 }
-                None => index::keys(&columns)
+                None => index::keys(&columns, &index.orders)
                     .into_iter()
                     .try_for_each(|key| entries.push(&mut io, index::entry(key, lpid)))?,
             }

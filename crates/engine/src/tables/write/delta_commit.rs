@@ -31,7 +31,7 @@ use super::rewrite::Rewritten;
 use crate::EngineError;
 use crate::storage::columns::without_pool;
 use crate::tables::catalog::TableCatalog;
-use crate::tables::definition::{Constraint, IndexKind, Rule};
+use crate::tables::definition::{Constraint, IndexDef, IndexKind, Rule};
 use crate::tables::delta::{
     Directory, KeyBounds, RowId, Sorted, Span, delta_key, key_entry, page_key, tree_name,
 };
@@ -689,7 +689,15 @@ struct RowSources<'a> {
     page_keys: Vec<(usize, Vec<u16>)>,
     /// All keys.
     claimed: Vec<(usize, Vec<u16>)>,
-    indexes: Vec<(Vec<u16>, Tree)>,
+    indexes: Vec<(IndexDef, Tree)>,
+}
+
+/// What entries belong to.
+#[derive(Clone, Copy)]
+enum Entries<'a> {
+    /// The key of this number.
+    OfKey(usize),
+    OfIndex(&'a IndexDef),
 }
 
 impl<'a> RowSources<'a> {
@@ -700,7 +708,7 @@ impl<'a> RowSources<'a> {
         let keys = numbered(&mut t.def().keys().map(|(_, key)| key));
         let claimed = numbered(&mut t.keys().map(|(_, key)| key));
         let btrees = t.indexes().iter().filter(|i| i.kind != IndexKind::Page);
-        let indexes = btrees.filter_map(|i| Some((i.columns.clone(), at.tree(&t.index_tree(i))?))).collect();
+        let indexes = btrees.filter_map(|i| Some((i.clone(), at.tree(&t.index_tree(i))?))).collect();
         let types = t.types();
         let page_keys = if t.finds_keys_by_page() { Vec::new() } else { keys.clone() };
         Self { t, tree, types, keys, page_keys, claimed, indexes }
@@ -709,7 +717,7 @@ impl<'a> RowSources<'a> {
     /// The columns that entries and bounds of keys are made of.
     fn columns(&self) -> Vec<u16> {
         let of_keys = self.keys.iter().flat_map(|(_, key)| key.iter().copied());
-        let of_indexes = self.indexes.iter().flat_map(|(columns, _)| columns.iter().copied());
+        let of_indexes = self.indexes.iter().flat_map(|(index, _)| index.columns.iter().copied());
         let mut columns: Vec<u16> = of_keys.chain(of_indexes).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -770,9 +778,10 @@ impl<'a> RowSources<'a> {
                 }
             }
         }
-        for (columns, tree) in &self.indexes {
+        for (index, tree) in &self.indexes {
+            let columns = &index.columns;
             let types: Vec<DataType> = columns.iter().map(|&c| self.types[usize::from(c)]).collect();
-            let entry = |values: Vec<Value>| index::row_entry(&types, &values, id);
+            let entry = |values: Vec<Value>| index::row_entry(index, &types, &values, id);
             let (was, is) = (of(&before, columns).map(entry), of(&after, columns).map(entry));
             if was != is {
                 was.into_iter().for_each(|e| note(writes, tree, e, false));
@@ -795,31 +804,33 @@ impl<'a> RowSources<'a> {
         let directory = at.directory(self.t)?;
         let id = |slot: u32| directory.id_of(lpid, slot).expect("the page is one of the table's");
         let has_bounds = directory.span_of(lpid).is_some_and(|s| s.keys.is_some());
-        let of_keys = self.page_keys.iter().map(|(n, key)| (Some(*n), key, self.tree));
-        let of_indexes = self.indexes.iter().map(|(columns, tree)| (None, columns, tree));
-        for (n, columns, tree) in of_keys.chain(of_indexes) {
+        let of_keys = self.page_keys.iter().map(|(n, key)| (Entries::OfKey(*n), key, self.tree));
+        let of_indexes =
+            self.indexes.iter().map(|(index, tree)| (Entries::OfIndex(index), &index.columns, tree));
+        for (of, columns, tree) in of_keys.chain(of_indexes) {
             let (gone, mut rekeyed): (Vec<u32>, Vec<u32>) = (edit.deleted.to_vec(), edit.rekeyed(columns));
             // The bounds of the page lead to its primary keys. An entry that stays without its row does not count.
-            if n == Some(0) && has_bounds && *columns == self.t.def().primary_key {
+            let is_first = matches!(of, Entries::OfKey(0));
+            if is_first && has_bounds && *columns == self.t.def().primary_key {
                 rekeyed.clear();
             }
-            let old_only: &[u32] = if rekeyed.is_empty() && n == Some(0) && has_bounds { &[] } else { &gone };
+            let old_only: &[u32] = if rekeyed.is_empty() && is_first && has_bounds { &[] } else { &gone };
             if old_only.is_empty() && rekeyed.is_empty() {
                 continue;
             }
             let page = read::columns(at, lpid, columns)?.columns;
             let after = columns.iter().zip(&page).map(|(&c, column)| edit.updated(c, column.clone()));
             let after = after.collect::<Result<Vec<Column>, EngineError>>()?;
-            let entry = |of: &[Column], slot: u32| -> Option<Vec<u8>> {
-                let values: Vec<Value> = of.iter().map(|c| c.value(slot as usize)).collect();
-                match n {
-                    Some(n) => {
+            let entry = |page: &[Column], slot: u32| -> Option<Vec<u8>> {
+                let values: Vec<Value> = page.iter().map(|c| c.value(slot as usize)).collect();
+                match of {
+                    Entries::OfKey(n) => {
                         let n = self.t.key_number(n);
                         self.t.key_bytes(columns, &values).map(|key| key_entry(n, &key, id(slot)))
                     }
-                    None => {
-                        let types: Vec<DataType> = of.iter().map(Column::data_type).collect();
-                        Some(index::row_entry(&types, &values, id(slot)))
+                    Entries::OfIndex(index) => {
+                        let types: Vec<DataType> = page.iter().map(Column::data_type).collect();
+                        Some(index::row_entry(index, &types, &values, id(slot)))
                     }
                 }
             };
@@ -850,9 +861,9 @@ impl<'a> RowSources<'a> {
                 entries_of_key(n, &of_key, first).for_each(|e| entries.note(self.tree, e, true));
             });
         }
-        for (wanted, tree) in &self.indexes {
-            let of_index = numbered(numbers, columns, wanted);
-            entries_of_index(&of_index, first).for_each(|e| entries.note(tree, e, true));
+        for (index, tree) in &self.indexes {
+            let of_index = numbered(numbers, columns, &index.columns);
+            entries_of_index(index, &of_index, first).for_each(|e| entries.note(tree, e, true));
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use lode_page::Column;
 
-use crate::tables::definition::{KeyIndex, TableDef};
+use crate::tables::definition::{IndexDef, KeyIndex, TableDef};
 use crate::tables::delta::{RowId, key_entry};
 use crate::tables::index::{entry_of_row, row_keys};
 use crate::tables::key::has_null;
@@ -24,11 +24,17 @@ pub(super) fn keys_with_entries(def: &TableDef, has_bounds: bool) -> impl Iterat
 
 /// The entries of the rows of a page in the `n`-th key of its table. `key`: the key's columns.
 pub(super) fn entries_of_key(n: usize, key: &[Column], first: RowId) -> impl Iterator<Item = Vec<u8>> {
-    let keys = row_keys(key).enumerate().filter(|(row, _)| !has_null(key, *row));
+    let keys = row_keys(key, &[]).enumerate().filter(|(row, _)| !has_null(key, *row));
     keys.map(move |(row, bytes)| key_entry(n, &bytes, first.plus(row as u64)))
 }
 
 /// The entries of the rows of a page in an index. `columns`: the index's columns.
-pub(super) fn entries_of_index(columns: &[Column], first: RowId) -> impl Iterator<Item = Vec<u8>> {
-    row_keys(columns).enumerate().map(move |(row, bytes)| entry_of_row(bytes, first.plus(row as u64)))
+pub(super) fn entries_of_index<'a>(
+    index: &'a IndexDef,
+    columns: &'a [Column],
+    first: RowId,
+) -> impl Iterator<Item = Vec<u8>> {
+    row_keys(columns, &index.orders)
+        .enumerate()
+        .map(move |(row, bytes)| entry_of_row(bytes, first.plus(row as u64)))
 }

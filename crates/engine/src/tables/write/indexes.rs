@@ -170,7 +170,9 @@ impl Indexes<'_> {
             for (index, tree) in &indexes {
                 let columns =
                     unpublished(self.snapshot.storage().store(), r.table.page_owner(), lpid, &index.columns)?;
-                keys(&columns).into_iter().for_each(|k| changes.note(tree, entry(k, lpid), true));
+                keys(&columns, &index.orders)
+                    .into_iter()
+                    .for_each(|k| changes.note(tree, entry(k, lpid), true));
             }
             self.apply_early(changes)?;
         }
@@ -249,11 +251,11 @@ impl Indexes<'_> {
             for page in &unit.pages {
                 match &directory {
                     None => {
-                        let keys = keys(&page.columns).into_iter();
+                        let keys = keys(&page.columns, &def.orders).into_iter();
                         keys.for_each(|k| changes.note(tree, entry(k, page.lpid), true));
                     }
                     Some(directory) => {
-                        for (row, key) in row_keys(&page.columns).enumerate() {
+                        for (row, key) in row_keys(&page.columns, &def.orders).enumerate() {
                             let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
                             if let Some(id) = id_at(directory, page.lpid, slot) {
                                 changes.note(tree, entry_of_row(key, id), true);
@@ -290,8 +292,9 @@ impl Indexes<'_> {
         let run_bytes = RUN_BATCHES * self.entry_bytes_max();
         while let Some(unit) = scan.next()? {
             for page in &unit.pages {
-                let keys =
-                    row_keys(&page.columns).enumerate().filter(|(row, _)| !has_null(&page.columns, *row));
+                let keys = row_keys(&page.columns, &[])
+                    .enumerate()
+                    .filter(|(row, _)| !has_null(&page.columns, *row));
                 for (row, key) in keys {
                     let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
                     if let Some(id) = id_at(&directory, page.lpid, slot) {
@@ -327,7 +330,7 @@ fn note_page(
         Some((snapshot, lpid)) => read::columns(snapshot, lpid, &index.columns)?.columns,
         None => Vec::new(),
     };
-    let KeyChanges { lost, gained } = KeyChanges::between(&old, new);
+    let KeyChanges { lost, gained } = KeyChanges::between(&old, new, &index.orders);
     lost.into_iter().for_each(|k| changes.note(tree, entry(k, lpid), false));
     gained.into_iter().for_each(|k| changes.note(tree, entry(k, lpid), true));
     Ok(())
