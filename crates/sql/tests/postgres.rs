@@ -46,6 +46,7 @@ const SCRIPTS: &[&str] = &[
     "drop_cascade",
     "generated_columns",
     "identity",
+    "job_queue",
     "later_types",
     "old_snapshots",
     "on_conflict_sessions",
