@@ -105,10 +105,6 @@ impl Alteration<'_> {
                 })
                 .await?
             }
-            AlterTableOperation::AlterColumn {
-                column_name,
-                op: AlterColumnOperation::SetDataType { data_type, using, .. },
-            } => self.alter_type_and_indexes(work, &fold(column_name), data_type, using.as_ref()).await?,
             AlterTableOperation::AlterColumn { column_name, op } => {
                 self.alter_column(work, &fold(column_name), op).await?
             }
@@ -477,7 +473,7 @@ impl Alteration<'_> {
                 def.columns[at].fill = Fill::Null;
             }
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
-                return self.alter_type(work, name, data_type, using.as_ref()).await;
+                return self.alter_type_and_indexes(work, name, data_type, using.as_ref()).await;
             }
             AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
                 let c = &def.columns[at];

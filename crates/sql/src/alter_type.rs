@@ -31,7 +31,7 @@ use crate::view_readers::check_unread;
 const NEW: &str = "__lode_altered";
 
 impl Alteration<'_> {
-    /// The same as [`Self::alter_type`]. Indexes on expressions of the column, or with a condition on it, are made anew.
+    /// `ALTER COLUMN name [SET DATA] TYPE to [USING expression]`. Indexes on expressions of the column, or with a condition on it, are made anew.
     pub(crate) async fn alter_type_and_indexes(
         &self,
         work: StatementTxn,
@@ -69,8 +69,8 @@ impl Alteration<'_> {
         Ok(work)
     }
 
-    /// `ALTER COLUMN name [SET DATA] TYPE to [USING expression]`.
-    pub(crate) async fn alter_type(
+    /// `ALTER COLUMN name [SET DATA] TYPE to [USING expression]` of a column that no expression of an index looks at.
+    async fn alter_type(
         &self,
         work: StatementTxn,
         name: &str,
@@ -123,8 +123,7 @@ impl Alteration<'_> {
         check_unread(&work.txn, relation, Some(column), state::FEATURE_NOT_SUPPORTED, &what)?;
         let state = self.session.state_at(self.snapshot.clone(), None);
         let generated = Checks::of(&state, self.table.def())?.generated_by(&[column]);
-        let is_shown = |c: u16| self.table.def().columns[usize::from(c)].hidden.is_none();
-        if generated.iter().any(|c| *c != column && is_shown(*c)) {
+        if generated.iter().any(|c| *c != column) {
             let message = format!("cannot alter type of a column used by a generated column: \"{name}\"");
             return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
         }

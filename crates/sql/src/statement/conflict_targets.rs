@@ -8,15 +8,13 @@
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::likes::is_solid;
+
 /// What the name of a target begins with. No constraint has such a name.
 const PREFIX: char = '\u{1f}';
 
 fn is_word(t: &TokenWithSpan, text: &str) -> bool {
     matches!(&t.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
-}
-
-fn is_solid(t: &TokenWithSpan) -> bool {
-    !matches!(t.token, Token::Whitespace(_))
 }
 
 /// The tokens with such targets as names of constraints.

@@ -27,7 +27,7 @@ fn word(t: &TokenWithSpan) -> Option<String> {
     }
 }
 
-fn is_solid(t: &TokenWithSpan) -> bool {
+pub(super) fn is_solid(t: &TokenWithSpan) -> bool {
     !matches!(t.token, Token::Whitespace(_))
 }
 
