@@ -109,6 +109,8 @@ impl Session {
         };
         let mut config = configure(SessionConfig::new(), runtime.memory_pool.memory_limit())
             .with_target_partitions(target_partitions)
+            // Rows of a source that has one part keep their order, as those of generate_series.
+            .with_round_robin_repartition(false)
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)

@@ -561,6 +561,145 @@ async fn changes_have_the_same_effects_and_messages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn returning_and_on_conflict_do_the_same() {
+    let pair = filled().await;
+    pair.both(
+        "CREATE TABLE made (id SERIAL PRIMARY KEY, a INT CHECK (a < 100), twice INT GENERATED ALWAYS AS (a * 2) STORED,
+             name VARCHAR(5) DEFAULT 'none', at TIMESTAMP(0), dropped INT, low TEXT UNIQUE);
+         ALTER TABLE made DROP COLUMN dropped; ALTER TABLE made ADD COLUMN late INT DEFAULT 7;
+         CREATE UNIQUE INDEX by_lower ON made (lower(name)) WHERE a > 50",
+    )
+    .await;
+    let short = [
+        "INSERT INTO two VALUES (30, 'x', 1, 2) RETURNING *",
+        "INSERT INTO two VALUES (31, 'x', 1, 2), (32, 'y', 3, NULL) RETURNING a, w + v, b || 'z' AS c, 7, two.a",
+        "INSERT INTO two AS i VALUES (33, 'x', 1, 2) RETURNING i.a, i.*",
+        "UPDATE two SET v = v + 1 WHERE a = 30 AND b = 'x' RETURNING v",
+        "UPDATE two AS u SET w = w * 2, v = 0 WHERE a = 30 AND b = 'x' RETURNING u.v, w, u.b",
+        "UPDATE two SET v = 1 WHERE a = 77 AND b = 'x' RETURNING *",
+        "UPDATE two SET v = v + 1 WHERE a = 31 RETURNING *",
+        "DELETE FROM two WHERE a = 30 AND b = 'x' RETURNING *",
+        "DELETE FROM two AS d WHERE a = 31 AND b = 'x' RETURNING d.w, 1",
+        "DELETE FROM two WHERE a = 31 AND b = 'x' RETURNING 1",
+        "DELETE FROM two WHERE a = 32 AND b = 'y' RETURNING 1 AS one",
+        "INSERT INTO made (a) VALUES (1) RETURNING *",
+        "INSERT INTO made (a, name) VALUES (2, 'two'), (3, DEFAULT) RETURNING id, twice, name, late",
+        "INSERT INTO made (a, at) VALUES (4, '2020-01-01 00:00:00.6') RETURNING at, id",
+        "UPDATE made SET a = a + 1 WHERE id = 1 RETURNING twice, a, id, late",
+        "UPDATE made SET name = 'x' WHERE id = 1 RETURNING twice, name",
+        "UPDATE made SET name = DEFAULT WHERE id = 1 RETURNING *",
+        "INSERT INTO two VALUES (40, 'x', 1, 2) ON CONFLICT DO NOTHING",
+        "INSERT INTO two VALUES (40, 'x', 5, 6) ON CONFLICT DO NOTHING RETURNING *",
+        "INSERT INTO two VALUES (40, 'x', 5, 6), (41, 'x', 7, 8) ON CONFLICT (a, b) DO NOTHING RETURNING *",
+        "INSERT INTO two VALUES (40, 'x', 5, 6) ON CONFLICT (b, a) DO UPDATE SET v = excluded.v",
+        "INSERT INTO two VALUES (40, 'x', 5, 6) ON CONFLICT (a, b) DO UPDATE SET v = two.v + excluded.v, w = 9 RETURNING *",
+        "INSERT INTO two AS o VALUES (40, 'x', 5, 6) ON CONFLICT (a, b) DO UPDATE SET v = o.v * 2 WHERE o.v < 100 RETURNING o.v",
+        "INSERT INTO two AS o VALUES (40, 'x', 5, 6) ON CONFLICT (a, b) DO UPDATE SET v = o.v * 2 WHERE o.v > 100 RETURNING o.v",
+        "INSERT INTO two VALUES (43, 'n', 0, 0), (40, 'x', 1, 1), (44, 'n', 0, 0), (41, 'x', 1, 1)
+         ON CONFLICT ON CONSTRAINT two_pkey DO UPDATE SET v = excluded.v + two.v, w = excluded.w RETURNING a, v, w",
+        "INSERT INTO two VALUES (45, 'n', 0, 0), (45, 'n', 1, 1) ON CONFLICT DO NOTHING RETURNING v",
+        "INSERT INTO made (id, a) VALUES (1, 50) ON CONFLICT (id) DO UPDATE SET a = excluded.a RETURNING *",
+        "INSERT INTO made (a, low) VALUES (6, 'l') ON CONFLICT (low) DO UPDATE SET a = made.a + 1 RETURNING a, twice",
+        "INSERT INTO made (a, low) VALUES (6, 'l') ON CONFLICT (low) DO UPDATE SET a = made.a + 1 RETURNING a, twice",
+        "INSERT INTO made (a, low) VALUES (7, 'l') ON CONFLICT (low) DO UPDATE SET a = DEFAULT RETURNING a, twice, low",
+        "INSERT INTO made (a, low) VALUES (7, 'l') ON CONFLICT (low) DO UPDATE SET (a, name) = (excluded.a, 'set') RETURNING *",
+        "INSERT INTO made (a, name) VALUES (60, 'Up') ON CONFLICT (lower(name)) WHERE a > 50 DO UPDATE SET late = 1 RETURNING *",
+        "INSERT INTO made (a, name) VALUES (61, 'uP') ON CONFLICT (lower(name)) WHERE a > 50 DO UPDATE SET late = 1 RETURNING *",
+        "INSERT INTO made (a, low) VALUES (8, NULL) ON CONFLICT (low) DO UPDATE SET a = 1 RETURNING a, low",
+    ];
+    for sql in short {
+        pair.same(sql, Took::Short).await;
+        pair.same_tables().await;
+        pair.same("SELECT * FROM made ORDER BY id", Took::Either).await;
+    }
+    let either = [
+        "INSERT INTO two VALUES (50, 'x', 1, 2) RETURNING (SELECT max(a) FROM two)",
+        "INSERT INTO two VALUES (51, 'x', 1, 2) RETURNING count(*)",
+        "INSERT INTO two VALUES (51, 'x', 1, 2) RETURNING nothing",
+        "INSERT INTO two VALUES (51, 'x', 0, 2) RETURNING 1 / v",
+        "INSERT INTO two VALUES (51, 'x', 0, 2) ON CONFLICT DO NOTHING RETURNING 1 / v",
+        "INSERT INTO two AS i VALUES (52, 'x', 1, 2) RETURNING two.a",
+        "UPDATE two SET v = 0 WHERE a = 40 AND b = 'x' RETURNING 1 / v",
+        "UPDATE two SET v = 1 WHERE a = 40 AND b = 'x' RETURNING random() < 2",
+        "UPDATE two SET v = 1 WHERE a = 40 AND b = 'x' RETURNING __lode_row",
+        "DELETE FROM two WHERE a = 40 AND b = 'x' RETURNING 1 / (v - 1)",
+        "UPDATE parent SET id = 8 WHERE id = 1 RETURNING *",
+        "UPDATE parent SET v = 8 WHERE id = 1 RETURNING *",
+        "DELETE FROM parent WHERE id = 2 RETURNING *",
+        "UPDATE t SET small = 100 WHERE id = 1 RETURNING *",
+        "UPDATE t SET c = 'x' WHERE id = 1 RETURNING c, c || '|', s",
+        "INSERT INTO t (id, s, c) VALUES (200, 'x', 'a') RETURNING c, c || '|', s",
+        "INSERT INTO t (id, s, c) VALUES (201, 'toolong', 'a') RETURNING s",
+        "INSERT INTO t (id, s) VALUES (201, NULL) RETURNING s",
+        "INSERT INTO t (id, s) VALUES (1, NULL) ON CONFLICT DO NOTHING RETURNING s",
+        "INSERT INTO t (id, s, small) VALUES (1, 'x', 200) ON CONFLICT DO NOTHING",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET s = 'toolong'",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET small = 200",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET s = NULL",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET s = s || 'y'",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET s = 7 WHERE 1",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET day = 7",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET day = '2020-02-30'",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET day = '2020-02-29', n = 1.005 RETURNING day, n",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET small = (SELECT 3) RETURNING small",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET small = 1 / (t.id - 1) RETURNING small",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET small = 4, small = 5",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET nothing = 4",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (nothing) DO NOTHING",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (s) DO NOTHING",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT DO UPDATE SET s = 'z'",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT ON CONSTRAINT nothing DO NOTHING",
+        "INSERT INTO t (id, s) VALUES (1, 'x'), (1, 'y') ON CONFLICT (id) DO UPDATE SET s = excluded.s",
+        "INSERT INTO t (id, s) VALUES (301, 'x'), (301, 'y') ON CONFLICT (id) DO UPDATE SET s = excluded.s",
+        "INSERT INTO t (id, s) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET id = 2",
+        "INSERT INTO parent VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET id = 77 RETURNING *",
+        "INSERT INTO parent VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = 77 RETURNING *",
+        "INSERT INTO child VALUES (1, 99) ON CONFLICT (id) DO UPDATE SET parent = excluded.parent",
+        "INSERT INTO excluded VALUES (1) ON CONFLICT DO NOTHING",
+        "INSERT INTO made (a) VALUES (200) RETURNING id",
+        "INSERT INTO made (a, twice) VALUES (2, 4) RETURNING id",
+        "INSERT INTO made (a, low) VALUES (7, 'l') ON CONFLICT (low) DO UPDATE SET twice = 2",
+        "INSERT INTO made (a, low) VALUES (7, 'l') ON CONFLICT (low) DO UPDATE SET late = made.late + length(excluded.low) RETURNING late",
+    ];
+    for sql in either {
+        pair.same(sql, Took::Either).await;
+        pair.same_tables().await;
+        pair.same("SELECT * FROM made ORDER BY id", Took::Either).await;
+    }
+    // The moment is that of the transaction, in each part.
+    pair.short.execute("BEGIN").await.unwrap();
+    let sql = "INSERT INTO made (id, at) VALUES (1, now())
+        ON CONFLICT (id) DO UPDATE SET at = excluded.at RETURNING at = now()::timestamp(0), late = 7";
+    let once = shown(pair.short.execute(sql).await).await;
+    assert!(pair.short.last_counts().short, "{once}");
+    let twice = shown(pair.short.execute(sql).await).await;
+    assert_eq!(once, twice);
+    pair.short.execute("COMMIT").await.unwrap();
+}
+
+/// Two sessions put in the same key, each in statements of their own: each finds the row of the other, and adds to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn short_upserts_that_race_for_a_key_all_count() {
+    let pair = Pair::new();
+    pair.both("CREATE TABLE hits (page TEXT PRIMARY KEY, n INT)").await;
+    let sql = "INSERT INTO hits VALUES ('a', 1) ON CONFLICT (page) DO UPDATE SET n = hits.n + 1 RETURNING n";
+    let others: Vec<_> = (0..4).map(|_| pair.beside()).collect();
+    let mut running = Vec::new();
+    for other in others {
+        running.push(tokio::spawn(async move {
+            for _ in 0..50 {
+                other.short.execute(sql).await.unwrap();
+            }
+        }));
+    }
+    for one in running {
+        one.await.unwrap();
+    }
+    let n = shown(pair.short.execute("SELECT n FROM hits").await).await;
+    assert!(n.contains("200"), "{n}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transactions_see_their_own_changes() {
     let pair = filled().await;
     let script = [

@@ -147,6 +147,43 @@ fn join(r: &mut Random, value: &mut impl FnMut(&mut Random, &str) -> String) -> 
     format!("SELECT {what} FROM {from} {and} {}{order}", terms.join(" AND "))
 }
 
+/// RETURNING, or nothing.
+fn returning(r: &mut Random, of: usize) -> String {
+    let (table, columns) = COLUMNS[of];
+    match r.next(6) {
+        0 => " RETURNING *".to_owned(),
+        1 => format!(" RETURNING {}, {} IS NULL AS x", r.pick(columns), r.pick(columns)),
+        2 => format!(" RETURNING {table}.{}, {} + 1", r.pick(columns), if of == 2 { "p" } else { "a" }),
+        _ => String::new(),
+    }
+}
+
+/// ON CONFLICT, or nothing.
+fn on_conflict(r: &mut Random, of: usize, value: &mut impl FnMut(&mut Random, &str) -> String) -> String {
+    let (table, columns) = COLUMNS[of];
+    let key = ["(a, b)", "(a)", "(n)"][of];
+    let target = if r.next(4) == 0 { format!("({})", r.pick(columns)) } else { key.to_owned() };
+    match r.next(5) {
+        0 => " ON CONFLICT DO NOTHING".to_owned(),
+        1 => format!(" ON CONFLICT {target} DO NOTHING"),
+        2 | 3 => {
+            let column = *r.pick(columns);
+            let new = match r.next(4) {
+                0 => value(r, column),
+                1 => format!("{table}.{}", r.pick(columns)),
+                _ => format!("excluded.{}", r.pick(columns)),
+            };
+            let condition = match r.next(3) {
+                0 => format!(" WHERE {table}.{column} > {}", value(r, column)),
+                1 => format!(" WHERE excluded.{column} IS NOT NULL"),
+                _ => String::new(),
+            };
+            format!(" ON CONFLICT {target} DO UPDATE SET {column} = {new}{condition}")
+        }
+        _ => String::new(),
+    }
+}
+
 /// A statement; `value` writes the values.
 fn statement(r: &mut Random, value: &mut impl FnMut(&mut Random, &str) -> String) -> String {
     let of = r.next(3) as usize;
@@ -191,9 +228,10 @@ fn statement(r: &mut Random, value: &mut impl FnMut(&mut Random, &str) -> String
                 1 => r.pick(columns).to_string(),
                 _ => value(r, column),
             };
-            format!("UPDATE {table} SET {column} = {new} WHERE {}", condition(r, of, value))
+            let condition = condition(r, of, value);
+            format!("UPDATE {table} SET {column} = {new} WHERE {condition}{}", returning(r, of))
         }
-        6 => format!("DELETE FROM {table} WHERE {}", condition(r, of, value)),
+        6 => format!("DELETE FROM {table} WHERE {}{}", condition(r, of, value), returning(r, of)),
         7..10 => {
             let few = columns.len() - r.next(2) as usize;
             let rows = 1 + r.next(3);
@@ -202,7 +240,10 @@ fn statement(r: &mut Random, value: &mut impl FnMut(&mut Random, &str) -> String
                 format!("({})", values.join(", "))
             };
             let rows: Vec<String> = (0..rows).map(|_| row(r, value)).collect();
-            format!("INSERT INTO {table} ({}) VALUES {}", columns[..few].join(", "), rows.join(", "))
+            let insert =
+                format!("INSERT INTO {table} ({}) VALUES {}", columns[..few].join(", "), rows.join(", "));
+            let on_conflict = on_conflict(r, of, value);
+            format!("{insert}{on_conflict}{}", returning(r, of))
         }
     }
 }

@@ -208,6 +208,16 @@ impl Checks {
         columns
     }
 
+    /// These, and those of `wanted` that an UPDATE of `assigned` leaves as they are.
+    pub(crate) fn others_with(&self, assigned: &[u16], wanted: &[u16]) -> Vec<u16> {
+        let mut others = self.others(assigned);
+        let changed = self.with_generated(assigned);
+        others.extend(wanted.iter().filter(|c| !changed.contains(c)));
+        others.sort_unstable();
+        others.dedup();
+        others
+    }
+
     /// Rows of which only some columns are known, as expressions see them.
     fn batch(&self, known: &BTreeMap<u16, ArrayRef>, rows: usize) -> Result<RecordBatch, SqlError> {
         let arrays = self.schema.fields().iter().zip(0u16..).map(|(f, i)| match known.get(&i) {

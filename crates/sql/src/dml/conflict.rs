@@ -18,7 +18,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::sql::sqlparser::ast::{
     Assignment, BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, ObjectName, OnConflict,
-    OnConflictAction, TableAlias, Update,
+    OnConflictAction, SelectItem, SetExpr, TableAlias, Update,
 };
 use lode_engine::{EngineError, Hidden, RowAddress, Snapshot, Table, WriteTxn};
 use lode_page::{ColumnBuilder, Value};
@@ -41,18 +41,18 @@ use crate::{Session, SqlError, hidden_columns};
 const PLACE: &str = "__lode_place";
 
 /// What ON CONFLICT says.
-pub(super) struct Conflict {
+pub(crate) struct Conflict {
     /// The keys that count.
     keys: Vec<Vec<u16>>,
     update: Option<DoUpdate>,
 }
 
 /// What becomes of the proposed rows.
-pub(super) struct Resolved {
+pub(crate) struct Resolved {
     /// Which proposed rows are inserted.
-    pub(super) inserted: BooleanArray,
+    inserted: BooleanArray,
     /// Rows of the table that conflict, each with its proposed row.
-    pub(super) conflicting: Vec<(RowAddress, usize)>,
+    pub(crate) conflicting: Vec<(RowAddress, usize)>,
 }
 
 impl Conflict {
@@ -60,7 +60,7 @@ impl Conflict {
     ///
     /// # Errors
     /// 42P10 where no key has the columns, 42704 where no constraint has the name, 42601 for DO UPDATE without either.
-    pub(super) fn of(on: &OnConflict, table: &Table) -> Result<Self, SqlError> {
+    pub(crate) fn of(on: &OnConflict, table: &Table) -> Result<Self, SqlError> {
         let def = table.def();
         let all: Vec<(Option<&str>, &[u16])> = table.keys().collect();
         let update = match &on.action {
@@ -98,7 +98,7 @@ impl Conflict {
     ///
     /// # Errors
     /// 21000 when DO UPDATE would change a row twice; when the drive fails.
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         &self,
         snapshot: &Snapshot,
         table: &Arc<Table>,
@@ -226,6 +226,27 @@ impl Conflict {
         Ok(Some(Updated { rows, assigned, columns, checks, places: places.values().to_vec() }))
     }
 
+    /// What DO UPDATE assigns; `None` for DO NOTHING.
+    ///
+    /// # Errors
+    /// When a column is not there, or is assigned twice.
+    pub(crate) fn assignments(
+        &self,
+        table: &Table,
+        alias: Option<&Ident>,
+    ) -> Result<Option<Assignments>, SqlError> {
+        let Some(update) = &self.update else { return Ok(None) };
+        let (found, set) = self.query(update, table, alias)?;
+        let alias = found.alias();
+        let SetExpr::Select(select) = *found.query.body else { unreachable!("it was made so") };
+        let values = select.projection.into_iter().skip(1).map(|item| match item {
+            SelectItem::ExprWithAlias { expr, .. } => expr,
+            _ => unreachable!("it was made so"),
+        });
+        let (values, condition) = (values.collect(), update.selection.clone());
+        Ok(Some(Assignments { alias, set, values, condition }))
+    }
+
     /// DO UPDATE as the query of an UPDATE: `UPDATE t SET ... FROM proposed AS excluded WHERE places are equal AND ...`.
     fn query(
         &self,
@@ -265,6 +286,17 @@ impl Conflict {
     }
 }
 
+/// What DO UPDATE assigns.
+pub(crate) struct Assignments {
+    /// The name by which its expressions know the row of the table.
+    pub(crate) alias: Ident,
+    /// The columns that it assigns.
+    pub(crate) set: Vec<u16>,
+    /// Their values, over the row and the proposed one.
+    pub(crate) values: Vec<Expr>,
+    pub(crate) condition: Option<Expr>,
+}
+
 /// The rows that DO UPDATE changes.
 pub(super) struct Updated {
     pub(super) rows: Vec<RowAddress>,
@@ -286,7 +318,7 @@ impl Updated {
 
 impl Resolved {
     /// The proposed rows that are inserted, and their places.
-    pub(super) fn inserted(
+    pub(crate) fn inserted(
         &self,
         columns: &BTreeMap<u16, ArrayRef>,
     ) -> Result<(BTreeMap<u16, ArrayRef>, Vec<u64>), SqlError> {

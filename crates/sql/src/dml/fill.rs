@@ -29,7 +29,7 @@ use crate::SqlError;
 use crate::error::state;
 use crate::numbers::call_next;
 use crate::semantics::timestamp_digits::rounded;
-use crate::statement::{Overriding, column_count, fold, overriding, parse_expression, prepare};
+use crate::statement::{Overriding, column_count, fold, is_default, overriding, parse_expression, prepare};
 use crate::types::timestamp_digits;
 
 /// What a column is filled with if nothing is given.
@@ -57,10 +57,6 @@ fn prepared(expression: Expr) -> Result<Expr, SqlError> {
         },
         _ => unreachable!("it is still a SELECT"),
     }
-}
-
-fn is_default(e: &Expr) -> bool {
-    matches!(e, Expr::Identifier(i) if i.quote_style.is_none() && i.value.eq_ignore_ascii_case("default"))
 }
 
 /// The columns that INSERT gives values for; `None` if it names one that is not there, or one twice.

@@ -42,7 +42,7 @@ pub(crate) struct RowQuery {
 
 impl RowQuery {
     /// The name by which its expressions know the changed table.
-    pub(super) fn alias(&self) -> Ident {
+    pub(crate) fn alias(&self) -> Ident {
         let SetExpr::Select(select) = self.query.body.as_ref() else { unreachable!("it was made so") };
         match &select.from[0].relation {
             TableFactor::Table { alias: Some(alias), .. } => alias.name.clone(),

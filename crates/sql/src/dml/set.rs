@@ -26,6 +26,21 @@ pub(crate) fn set(
         return Ok(0);
     }
     checks.complete(known, rows.len())?;
+    set_completed(txn, table, rows, assigned, known, checks)
+}
+
+/// The same for values that the CHECKs have passed, and with those of generated columns.
+///
+/// # Errors
+/// When a value does not fit.
+pub(crate) fn set_completed(
+    txn: &mut WriteTxn,
+    table: &Table,
+    rows: &[RowAddress],
+    assigned: &[u16],
+    known: &BTreeMap<u16, ArrayRef>,
+    checks: &Checks,
+) -> Result<u64, SqlError> {
     let columns = checks.with_generated(assigned);
     let values = columns.iter().map(|c| column_of(table.def(), *c, &known[c]));
     let values = values.collect::<Result<Vec<_>, SqlError>>()?;

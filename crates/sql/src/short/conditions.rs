@@ -9,7 +9,6 @@ use datafusion::logical_expr::{Expr, Operator};
 use lode_engine::Table;
 
 use super::access::{ChosenRange, Comparison, JoinedColumn, expanded, is_whole_key, means_the_same};
-use super::plan::Planned;
 use super::rest::Tree;
 
 /// What the conditions of a statement say of its rows.
@@ -26,9 +25,17 @@ pub(super) enum Found {
     Range(Box<ChosenRange>),
 }
 
+/// Why a statement is not short.
+pub(super) enum NotShort {
+    /// It is not, as long as the table is as it is.
+    Not,
+    /// What it means depends on its literals.
+    ByLiterals,
+}
+
 impl Conditions {
     /// The comparisons among the conditions, and all conditions. `Err` if what they mean depends on the literals.
-    fn compared(table: &Table, conditions: &[Expr]) -> Result<(Vec<Comparison>, Vec<Expr>), Planned> {
+    fn compared(table: &Table, conditions: &[Expr]) -> Result<(Vec<Comparison>, Vec<Expr>), NotShort> {
         let mut all: Vec<Expr> = Vec::new();
         for condition in conditions.iter().flat_map(expanded) {
             if !all.contains(&condition) {
@@ -38,13 +45,13 @@ impl Conditions {
         let compared: Vec<Comparison> = all.iter().filter_map(|c| Comparison::of(table, c)).collect();
         let is_compared = |c: &Expr| compared.iter().any(|o| o.whole == *c);
         if !all.iter().all(|c| is_compared(c) || means_the_same(table, c)) {
-            return Err(Planned::ByLiterals);
+            return Err(NotShort::ByLiterals);
         }
         Ok((compared, all))
     }
 
     /// `Err` with what is known of a statement whose rows are not found by a key.
-    pub(super) fn of(table: &Table, conditions: &[Expr]) -> Result<Self, Planned> {
+    pub(super) fn of(table: &Table, conditions: &[Expr]) -> Result<Self, NotShort> {
         let (compared, all) = Self::compared(table, conditions)?;
         let columns: Vec<u16> = compared.iter().map(|c| c.column).collect();
         let by_key = compared.len() == all.len()
@@ -60,8 +67,8 @@ impl Conditions {
                 let residual = all.into_iter().filter(|c| !range.has(c)).collect();
                 Ok(Self { found: Found::Range(Box::new(range)), residual })
             }
-            None if by_literals => Err(Planned::ByLiterals),
-            None => Err(Planned::Not),
+            None if by_literals => Err(NotShort::ByLiterals),
+            None => Err(NotShort::Not),
         }
     }
 }
@@ -74,7 +81,7 @@ pub(super) struct Steps {
 
 impl Steps {
     /// `Err` with what is known of a plan of which some rows are not found by a key.
-    pub(super) fn of(tree: &Tree<'_>) -> Result<Self, Planned> {
+    pub(super) fn of(tree: &Tree<'_>) -> Result<Self, NotShort> {
         let mut own = Vec::new();
         for source in &tree.sources {
             own.push(Conditions::compared(&source.table, &source.conditions)?.0);
@@ -88,7 +95,7 @@ impl Steps {
         let first = narrow.max_by_key(|(i, range)| (range.worth(), std::cmp::Reverse(*i)));
         let Some((first, range)) = first else {
             let by_literals = only && own[0].len() < tree.sources[0].conditions.len();
-            return Err(if by_literals { Planned::ByLiterals } else { Planned::Not });
+            return Err(if by_literals { NotShort::ByLiterals } else { NotShort::Not });
         };
         ranges[first] = Some(range);
         let mut order = vec![first];
@@ -106,7 +113,7 @@ impl Steps {
                 });
                 by_step.max_by_key(ChosenRange::worth).map(|range| (i, range))
             });
-            let Some((i, range)) = next else { return Err(Planned::Not) };
+            let Some((i, range)) = next else { return Err(NotShort::Not) };
             ranges[i] = Some(range);
             order.push(i);
         }

@@ -53,7 +53,12 @@ fn describe(session: &Session, shape: &Shape, plan: &ShortPlan) -> Result<String
                 Action::Insert { columns, .. } => columns,
                 _ => 1,
             };
-            format!("insert: table={}, rows={}", shape.tables[0], plan.outputs.len() / columns)
+            let on_conflict = match plan.action {
+                Action::Insert { upsert: Some(_), .. } => ", on conflict",
+                _ => "",
+            };
+            let rows = plan.computed.outputs.len() / columns;
+            format!("insert: table={}, rows={rows}{on_conflict}", shape.tables[0])
         }
         Access::Key { columns, .. } => {
             format!("point lookup: table={}, key=[{}]", table.name(), names(&table, columns))

@@ -12,13 +12,18 @@
 //! exactly goes to the general path, before anything has changed.
 
 mod access;
+mod computed;
 mod conditions;
 mod explain;
+mod expressions;
+mod logical;
 mod moment;
 mod parameters;
 mod plan;
 mod rest;
+mod returning;
 mod run;
+mod upsert;
 mod values;
 
 use std::borrow::Cow;
@@ -240,13 +245,19 @@ async fn change(
     let verb = match plan.action {
         Action::Insert { .. } => "INSERT",
         Action::Update { .. } => "UPDATE",
-        Action::Delete => "DELETE",
+        Action::Delete(_) => "DELETE",
         Action::Select { .. } => return Ok(Outcome::General),
     };
+    let upserts = matches!(plan.action, Action::Insert { upsert: Some(_), .. });
     let counts = session.statement_counts();
     let transactions = session.transactions();
     let outcome = match transactions.take(true)? {
-        Some(txn) => transactions.change(txn, |txn| plan.change(txn, values, settings.bulk_rows, &counts))?,
+        Some(txn) => {
+            if upserts {
+                transactions.upserts();
+            }
+            transactions.change(txn, |txn| plan.change(txn, values, settings.bulk_rows, &counts))?
+        }
         None => {
             let (db, alone): (Database, bool) = (session.database().clone(), session.commits_alone());
             let durability = session.durability().of_engine();
@@ -256,7 +267,12 @@ async fn change(
                 txn.set_durability(durability);
                 let outcome = plan.change(&mut txn, &values, settings.bulk_rows, &counts)?;
                 if let Outcome::Done(_) = outcome {
-                    txn.commit()?;
+                    let commit = txn.commit();
+                    commit.map_err(|e| match upserts && !alone {
+                        // The keys were free at the statement's snapshot.
+                        true => SqlError::from(e).of_race(),
+                        false => e.into(),
+                    })?;
                 }
                 Ok(outcome)
             };
@@ -264,7 +280,10 @@ async fn change(
         }
     };
     Ok(match outcome {
-        Outcome::Done(rows) => Outcome::Done(StatementResult::Count { verb, rows }),
+        Outcome::Done(changed) => Outcome::Done(match &plan.returning {
+            Some(returning) => rows(returning.schema.clone(), changed.returned),
+            None => StatementResult::Count { verb, rows: changed.rows },
+        }),
         Outcome::Stale => Outcome::Stale,
         Outcome::General => Outcome::General,
     })

@@ -5,19 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::compute::{concat, filter};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use datafusion::arrow::compute::{concat, concat_batches, filter, sort_to_indices, take_record_batch};
 use datafusion::common::ScalarValue;
-use lode_engine::{
-    EngineError, Few, HostWork, RangeEnd, RowAddress, RowRange, RowsInOrder, Snapshot, Table, WriteTxn,
-};
-use lode_page::{ColumnBuilder, Value};
+use lode_engine::{Few, HostWork, RangeEnd, RowAddress, RowRange, RowsInOrder, Snapshot, Table, WriteTxn};
+use lode_page::Value;
 
 use super::access::{Access, JOINED_ROWS_MAX, Joined, RangeAccess, Wanted};
-use super::plan::{Action, Rows, ShortPlan, table_now};
+use super::computed::{Rows, columns};
+use super::plan::{Action, ShortPlan, table_now};
 use super::rest::Rest;
+use super::returning::Returning;
+use super::upsert::Upsert;
 use super::values::KeyValue;
-use crate::arrow_convert::{one_to_arrow, to_arrow};
 use crate::dml::{self, Checks};
 use crate::{SqlError, StatementCounts};
 
@@ -93,10 +93,12 @@ impl ShortPlan {
         match rows.as_slice() {
             [] => self.no_rows(table),
             // DELETE needs no column.
-            [_] if self.inputs.is_empty() => Ok(Found::Rows(rows, Rows { count: 1, columns: Vec::new() })),
+            [_] if self.computed.inputs.is_empty() => {
+                Ok(Found::Rows(rows, Rows { count: 1, columns: Vec::new() }))
+            }
             [row] => {
-                let values = snapshot.row_values(table, *row, &self.inputs)?;
-                let columns = columns(table, &self.inputs, &[values])?;
+                let values = snapshot.row_values(table, *row, &self.computed.inputs)?;
+                let columns = columns(table, &self.computed.inputs, &[values])?;
                 Ok(Found::Rows(rows, columns))
             }
             _ => Ok(Found::Unclear),
@@ -113,15 +115,17 @@ impl ShortPlan {
         if range.pause.takes() {
             return Ok(Found::Unclear);
         }
-        let found = match self.rows_in_range(snapshot, table, range, &self.inputs, parameters)? {
+        let found = match self.rows_in_range(snapshot, table, range, &self.computed.inputs, parameters)? {
             Some(found) => found,
             None => return Ok(Found::Unclear),
         };
-        let mut rows = columns(table, &self.inputs, &found.values)?;
+        let mut rows = columns(table, &self.computed.inputs, &found.values)?;
         let mut addresses = found.rows;
         for condition in &range.residual {
             computes(snapshot, HostWork::Filter, rows.count);
-            let Some(passed) = self.passed(condition, &rows, parameters) else { return Ok(Found::Unclear) };
+            let Some(passed) = self.computed.passed(condition, &rows, parameters) else {
+                return Ok(Found::Unclear);
+            };
             let columns = rows.columns.iter().map(|c| Ok(filter(c, &passed)?));
             let columns = columns.collect::<Result<Vec<_>, SqlError>>()?;
             let mut each = passed.values().iter();
@@ -241,10 +245,10 @@ impl ShortPlan {
         if range.pause.takes() {
             return Ok(Outcome::General);
         }
-        let first = self.rows_in_range(snapshot, table, range, &self.inputs, parameters)?;
+        let first = self.rows_in_range(snapshot, table, range, &self.computed.inputs, parameters)?;
         let Some(first) = first else { return Ok(Outcome::General) };
         let mut leaves: Vec<Option<RecordBatch>> = rest.leaves.iter().map(|_| None).collect();
-        leaves[self.leaf] = columns(table, &self.inputs, &first.values)?
+        leaves[self.leaf] = columns(table, &self.computed.inputs, &first.values)?
             .with_parameters(&rest.leaves[self.leaf].seen, parameters);
         let mut found = vec![first.values];
         for joined in &self.joined {
@@ -266,7 +270,7 @@ impl ShortPlan {
     }
 
     fn no_rows(&self, table: &Table) -> Result<Found, SqlError> {
-        Ok(Found::Rows(Vec::new(), columns(table, &self.inputs, &[])?))
+        Ok(Found::Rows(Vec::new(), columns(table, &self.computed.inputs, &[])?))
     }
 
     /// Runs a SELECT.
@@ -279,7 +283,7 @@ impl ShortPlan {
         let Some(table) = self.table(snapshot) else { return Ok(Outcome::Stale) };
         let Action::Select { schema, rest } = &self.action else { return Ok(Outcome::General) };
         // The general path may refuse a constant for which no row is found.
-        if self.has_constants() && self.evaluate(None, parameters).is_none() {
+        if self.computed.has_constants() && self.computed.evaluate(None, parameters).is_none() {
             return Ok(Outcome::General);
         }
         let (count, columns) = if let Some(rest) = rest {
@@ -295,7 +299,9 @@ impl ShortPlan {
                 Found::Unclear => return Ok(Outcome::General),
             };
             computes(snapshot, HostWork::Project, rows.count);
-            let Some(outputs) = self.evaluate(Some(&rows), parameters) else { return Ok(Outcome::General) };
+            let Some(outputs) = self.computed.evaluate(Some(&rows), parameters) else {
+                return Ok(Outcome::General);
+            };
             (rows.count, outputs.into_iter().flatten().collect())
         };
         let options = RecordBatchOptions::new().with_row_count(Some(count));
@@ -312,59 +318,162 @@ impl ShortPlan {
         parameters: &[ScalarValue],
         bulk_rows: usize,
         counts: &StatementCounts,
-    ) -> Result<Outcome<u64>, SqlError> {
+    ) -> Result<Outcome<Changed>, SqlError> {
         let snapshot = txn.current()?;
         let Some(table) = self.table(&snapshot) else { return Ok(Outcome::Stale) };
         match &self.action {
             Action::Select { .. } => Ok(Outcome::General),
-            Action::Insert { columns, checks, numbers } => {
+            Action::Insert { columns, checks, numbers, upsert } => {
                 if let Some(numbers) = numbers {
                     numbers.sees(snapshot.all_objects());
                 }
-                let rows = self.outputs.len() / columns;
+                let rows = self.computed.outputs.len() / columns;
                 if rows > bulk_rows {
                     return Ok(Outcome::General);
                 }
                 computes(&snapshot, HostWork::Project, rows);
                 let none = Rows { count: 1, columns: Vec::new() };
-                let Some(values) = self.evaluate(Some(&none), parameters) else {
+                let Some(values) = self.computed.evaluate(Some(&none), parameters) else {
                     return Ok(Outcome::General);
                 };
                 let values: Vec<ArrayRef> = values.into_iter().flatten().collect();
-                insert(txn, &table, &values, rows, checks)
+                let proposed = proposed(&table, &values, rows, checks)?;
+                match upsert {
+                    Some(upsert) => self.upsert(txn, &table, (proposed, rows), upsert, checks, parameters),
+                    None => self.insert(txn, &table, &proposed, rows, parameters),
+                }
             }
             Action::Update { set, others, checks } => {
                 if !dml::referenced_on_update(&snapshot, &table, set).is_empty() {
                     return Ok(Outcome::General);
                 }
-                if self.has_constants() && self.evaluate(None, parameters).is_none() {
+                if self.computed.has_constants() && self.computed.evaluate(None, parameters).is_none() {
                     return Ok(Outcome::General);
                 }
                 let (rows, columns) = match self.find(&snapshot, &table, parameters, counts)? {
-                    Found::Rows(rows, _) if rows.is_empty() => return Ok(Outcome::Done(0)),
+                    Found::Rows(rows, _) if rows.is_empty() => return Ok(Outcome::Done(Changed::default())),
                     Found::Rows(rows, columns) if rows.len() <= bulk_rows.max(1) => (rows, columns),
                     _ => return Ok(Outcome::General),
                 };
                 computes(&snapshot, HostWork::Project, columns.count);
-                let Some(values) = self.evaluate(Some(&columns), parameters) else {
+                let Some(values) = self.computed.evaluate(Some(&columns), parameters) else {
                     return Ok(Outcome::General);
                 };
                 let numbers = set.iter().chain(others).copied();
                 let mut new: BTreeMap<u16, ArrayRef> = numbers.zip(values.into_iter().flatten()).collect();
-                Ok(Outcome::Done(dml::set(txn, &table, &rows, set, &mut new, checks)?))
+                checks.complete(&mut new, rows.len())?;
+                let Some(returned) = self.returned(&new, rows.len(), parameters) else {
+                    return Ok(Outcome::General);
+                };
+                let rows = dml::set_completed(txn, &table, &rows, set, &new, checks)?;
+                Ok(Outcome::Done(Changed { rows, returned }))
             }
-            Action::Delete => {
+            Action::Delete(wanted) => {
                 if dml::is_referenced(&snapshot, &table) {
                     return Ok(Outcome::General);
                 }
-                match self.find(&snapshot, &table, parameters, counts)? {
-                    Found::Rows(rows, _) if rows.is_empty() => Ok(Outcome::Done(0)),
-                    Found::Rows(rows, _) => Ok(Outcome::Done(txn.delete(table.name(), &rows)?)),
-                    Found::Unclear => Ok(Outcome::General),
-                }
+                let (rows, columns) = match self.find(&snapshot, &table, parameters, counts)? {
+                    Found::Rows(rows, _) if rows.is_empty() => return Ok(Outcome::Done(Changed::default())),
+                    Found::Rows(rows, columns) => (rows, columns),
+                    Found::Unclear => return Ok(Outcome::General),
+                };
+                let old = match wanted.is_empty() {
+                    true => BTreeMap::new(),
+                    false => {
+                        let Some(old) = self.computed.evaluate(Some(&columns), parameters) else {
+                            return Ok(Outcome::General);
+                        };
+                        wanted.iter().copied().zip(old.into_iter().flatten()).collect()
+                    }
+                };
+                let Some(returned) = self.returned(&old, rows.len(), parameters) else {
+                    return Ok(Outcome::General);
+                };
+                Ok(Outcome::Done(Changed { rows: txn.delete(table.name(), &rows)?, returned }))
             }
         }
     }
+
+    /// What RETURNING answers for rows; `None` if it cannot be evaluated.
+    fn returned(
+        &self,
+        known: &BTreeMap<u16, ArrayRef>,
+        rows: usize,
+        parameters: &[ScalarValue],
+    ) -> Option<Option<RecordBatch>> {
+        let rows = |returning: &Returning| returning.rows(known, rows, parameters);
+        self.returning.as_ref().map_or(Some(None), |returning| rows(returning).map(Some))
+    }
+
+    /// Inserts rows, given by all columns of the table.
+    fn insert(
+        &self,
+        txn: &mut WriteTxn,
+        table: &Table,
+        columns: &BTreeMap<u16, ArrayRef>,
+        rows: usize,
+        parameters: &[ScalarValue],
+    ) -> Result<Outcome<Changed>, SqlError> {
+        let Some(returned) = self.returned(columns, rows, parameters) else { return Ok(Outcome::General) };
+        let rows = txn.insert(table.name(), dml::columns_of(table.def(), columns)?)?;
+        Ok(Outcome::Done(Changed { rows, returned }))
+    }
+
+    /// Inserts those of the proposed rows whose keys are free; the others are left out, or change the rows that have their keys.
+    fn upsert(
+        &self,
+        txn: &mut WriteTxn,
+        table: &Arc<Table>,
+        (proposed, rows): (BTreeMap<u16, ArrayRef>, usize),
+        upsert: &Upsert,
+        checks: &Checks,
+        parameters: &[ScalarValue],
+    ) -> Result<Outcome<Changed>, SqlError> {
+        let snapshot = txn.current()?;
+        let found = upsert.conflict.resolve(&snapshot, table, &proposed, rows)?;
+        let (inserted, mut places) = found.inserted(&proposed)?;
+        let Some(update) = upsert.update.as_ref().filter(|_| !found.conflicting.is_empty()) else {
+            return self.insert(txn, table, &inserted, places.len(), parameters);
+        };
+        if !dml::referenced_on_update(&snapshot, table, &update.set).is_empty() {
+            return Ok(Outcome::General);
+        }
+        let updated = update.updated(&snapshot, table, &found.conflicting, &proposed, parameters)?;
+        let Some(mut updated) = updated else { return Ok(Outcome::General) };
+        checks.complete(&mut updated.known, updated.rows.len())?;
+        let returned = match self.returned(&updated.known, updated.rows.len(), parameters) {
+            None => return Ok(Outcome::General),
+            // Rows come in the order in which they were proposed.
+            Some(Some(of_updated)) if !places.is_empty() => {
+                let Some(Some(of_inserted)) = self.returned(&inserted, places.len(), parameters) else {
+                    return Ok(Outcome::General);
+                };
+                let both = concat_batches(&of_updated.schema(), [&of_inserted, &of_updated])?;
+                let count = places.len();
+                places.extend(&updated.places);
+                let order = sort_to_indices(&UInt64Array::from(places.clone()), None, None)?;
+                places.truncate(count);
+                Some(take_record_batch(&both, &order)?)
+            }
+            Some(of_updated) => of_updated,
+        };
+        let mut rows = 0;
+        if !updated.rows.is_empty() {
+            rows += dml::set_completed(txn, table, &updated.rows, &update.set, &updated.known, checks)?;
+        }
+        if !places.is_empty() {
+            rows += txn.insert(table.name(), dml::columns_of(table.def(), &inserted)?)?;
+        }
+        Ok(Outcome::Done(Changed { rows, returned }))
+    }
+}
+
+/// What a statement has changed.
+#[derive(Default)]
+pub(super) struct Changed {
+    pub(super) rows: u64,
+    /// The rows of RETURNING, if there are any.
+    pub(super) returned: Option<RecordBatch>,
 }
 
 /// With a modelled device: charges the host for `work` on so many rows. What stands above rows of a join or a sort charges for itself.
@@ -377,31 +486,13 @@ fn computes(snapshot: &Snapshot, work: HostWork, rows: usize) {
 /// The ends of a range.
 type Ends = (Option<RangeEnd>, Option<RangeEnd>);
 
-/// The columns of some rows, from the values of each row.
-fn columns(table: &Table, inputs: &[u16], rows: &[Vec<Value>]) -> Result<Rows, SqlError> {
-    let column = |(i, &c): (usize, &u16)| -> Result<ArrayRef, SqlError> {
-        let t = table.schema().columns[usize::from(c)].data_type;
-        if let [row] = rows {
-            return Ok(one_to_arrow(t, &row[i])?);
-        }
-        let mut column = ColumnBuilder::new(t);
-        for row in rows {
-            let invalid = |e| EngineError::Invalid { table: table.name().into(), what: format!("{e}") };
-            column.push(&row[i]).map_err(invalid)?;
-        }
-        Ok(to_arrow(&column.finish())?)
-    };
-    let columns = inputs.iter().enumerate().map(column).collect::<Result<Vec<_>, SqlError>>()?;
-    Ok(Rows { count: rows.len(), columns })
-}
-
-fn insert(
-    txn: &mut WriteTxn,
-    table: &Arc<Table>,
+/// All columns of the rows of an INSERT, checked. `values`: those of the first row, then those of the next.
+fn proposed(
+    table: &Table,
     values: &[ArrayRef],
     rows: usize,
     checks: &Checks,
-) -> Result<Outcome<u64>, SqlError> {
+) -> Result<BTreeMap<u16, ArrayRef>, SqlError> {
     let columns = table.def().columns.len();
     let column = |c: usize| -> Result<ArrayRef, SqlError> {
         let parts: Vec<&dyn Array> = (0..rows).map(|row| values[row * columns + c].as_ref()).collect();
@@ -413,5 +504,5 @@ fn insert(
     let arrays = (0..columns).map(|c| Ok((c as u16, column(c)?)));
     let mut arrays = arrays.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
     checks.complete(&mut arrays, rows)?;
-    Ok(Outcome::Done(txn.insert(table.name(), dml::columns_of(table.def(), &arrays)?)?))
+    Ok(arrays)
 }

@@ -37,4 +37,4 @@ pub(crate) use relations::{FillingChange, RelationAction, RelationStatement};
 pub use result::StatementResult;
 pub(crate) use sequences::{SequenceOption, SequenceStatement};
 pub(crate) use shape::column_count;
-pub(crate) use short_shape::{Shape as ShortShape, literal_value, number};
+pub(crate) use short_shape::{Shape as ShortShape, is_default, literal_value, number};

@@ -8,7 +8,7 @@
 //!   names, so a repeated column gets a number.
 //! - Clauses that DataFusion ignores are refused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement as Parsed;
@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::shape::Shape;
-use super::{assignments, literals, rows};
+use super::{assignments, fold, literals, rows};
 use crate::error::state;
 use crate::semantics::timestamp_digits::{DIGITS_MAX, FUNCTION};
 use crate::{SqlError, series};
@@ -48,6 +48,11 @@ fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
             assignments::expand(sql)?;
             if let ControlFlow::Break(e) = Visit::visit(sql.as_ref(), &mut shape) {
                 return Err(e);
+            }
+            if let Sql::Query(query) = sql.as_mut()
+                && let SetExpr::Select(select) = query.body.as_mut()
+            {
+                tell_columns_apart(select);
             }
             let is_insert = matches!(sql.as_ref(), Sql::Insert(_));
             let mut preparer = Preparer { next_values_are_inserted: is_insert };
@@ -300,6 +305,36 @@ fn tell_names_apart(select: &mut Select) {
     }
 }
 
+/// Renames columns of a statement's result that DataFusion would take for the same as others: `*, a`, `t.a, a`, `a AS x, b AS x`. The
+/// result gets the names that the statement says.
+fn tell_columns_apart(select: &mut Select) {
+    let is_star =
+        |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let among_all = select.projection.iter().any(is_star);
+    let mut bare: HashSet<String> = HashSet::new();
+    for item in &select.projection {
+        if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item {
+            bare.insert(fold(name));
+        }
+    }
+    let mut aliases: HashSet<String> = HashSet::new();
+    for (i, item) in select.projection.iter_mut().enumerate() {
+        let expr = match item {
+            SelectItem::UnnamedExpr(e @ Expr::Identifier(_)) if among_all => e,
+            SelectItem::UnnamedExpr(e @ Expr::CompoundIdentifier(_)) if among_all => e,
+            SelectItem::UnnamedExpr(e) => match e {
+                Expr::CompoundIdentifier(names) if names.last().is_some_and(|n| bare.contains(&fold(n))) => e,
+                _ => continue,
+            },
+            SelectItem::ExprWithAlias { expr, alias } if !aliases.insert(fold(alias)) => expr,
+            _ => continue,
+        };
+        let expr = std::mem::replace(expr, Expr::value(Value::Null));
+        let alias = Ident::with_quote('"', format!("{expr}:column {}", i + 1));
+        *item = SelectItem::ExprWithAlias { expr, alias };
+    }
+}
+
 /// DataFusion's name of every subquery in an expression, whatever it selects.
 const SUBQUERY: &str = "(<subquery>)";
 
@@ -342,6 +377,9 @@ mod tests {
         let check = |sql: &str, expected: &str| assert_eq!(prepared(sql), expected);
         check("SELECT b, a, b, a AS a, b", r#"SELECT b, a, b AS "b:1", a AS a, b AS "b:2""#);
         check("EXPLAIN SELECT b, b", r#"EXPLAIN SELECT b, b AS "b:1""#);
+        check("SELECT *, b FROM t", r#"SELECT *, b AS "b:column 2" FROM t"#);
+        check("SELECT t.a, u.a, t.b, b", r#"SELECT t.a, u.a, t.b AS "t.b:column 3", b"#);
+        check("SELECT a AS x, b AS X", r#"SELECT a AS x, b AS "b:column 2""#);
     }
 
     #[test]

@@ -18,8 +18,8 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, Delete, Expr, FromTable, Function, FunctionArguments,
-    Insert, JoinOperator, Query, SetExpr, Statement as Sql, TableFactor, TableObject, UnaryOperator, Update,
-    Value,
+    Insert, JoinOperator, OnConflictAction, OnInsert, Query, SetExpr, Statement as Sql, TableFactor,
+    TableObject, UnaryOperator, Update, Value,
 };
 use lode_page::DataType as LodeType;
 
@@ -182,7 +182,7 @@ fn of_query(query: &Query) -> Option<Candidate> {
 }
 
 fn of_update(update: &Update) -> Option<Candidate> {
-    let plain = update.from.is_none() && update.limit.is_none() && update.returning.is_none();
+    let plain = update.from.is_none() && update.limit.is_none();
     let joins = !update.table.joins.is_empty();
     (plain && !joins).then(|| by_condition(&[&update.table.relation], update.selection.as_ref()))?
 }
@@ -190,10 +190,7 @@ fn of_update(update: &Update) -> Option<Candidate> {
 fn of_delete(delete: &Delete) -> Option<Candidate> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     let [from] = from.as_slice() else { return None };
-    let plain = delete.using.is_none()
-        && delete.limit.is_none()
-        && delete.returning.is_none()
-        && from.joins.is_empty();
+    let plain = delete.using.is_none() && delete.limit.is_none() && from.joins.is_empty();
     plain.then(|| by_condition(&[&from.relation], delete.selection.as_ref()))?
 }
 
@@ -212,14 +209,12 @@ fn of_insert(insert: &Insert) -> Option<Candidate> {
     let plain = insert.optimizer_hints.is_empty()
         && insert.or.is_none()
         && !insert.ignore
-        && insert.table_alias.is_none()
         && !insert.overwrite
         && insert.assignments.is_empty()
         && insert.partitioned.is_none()
         && insert.after_columns.is_empty()
         && !insert.has_table_keyword
-        && insert.on.is_none()
-        && insert.returning.is_none()
+        && matches!(insert.on, None | Some(OnInsert::OnConflict(_)))
         && insert.output.is_none()
         && !insert.replace_into
         && insert.priority.is_none()
@@ -230,7 +225,7 @@ fn of_insert(insert: &Insert) -> Option<Candidate> {
     let TableObject::TableName(name) = &insert.table else { return None };
     let few = (1..=ROWS_MAX).contains(&values.rows.len());
     let cells = values.rows.iter().flat_map(|row| &row.content);
-    let simple = plain && plain_query && few && cells.into_iter().all(is_value);
+    let simple = plain && plain_query && few && cells.into_iter().all(|e| is_value(e) || is_default(e));
     let table = table_name(name).ok()?;
     simple.then_some(Candidate { tables: vec![table], compared: Vec::new() })
 }
@@ -300,6 +295,11 @@ fn is_value(e: &Expr) -> bool {
     }
 }
 
+/// Whether an expression in VALUES or SET is the word DEFAULT.
+pub(crate) fn is_default(e: &Expr) -> bool {
+    matches!(e, Expr::Identifier(i) if i.quote_style.is_none() && i.value.eq_ignore_ascii_case("default"))
+}
+
 /// Whether a function may be one that tells the moment of the statement. The plan decides.
 fn tells_moment(f: &Function) -> bool {
     let [name] = f.name.0.as_slice() else { return false };
@@ -343,6 +343,12 @@ impl Literals {
                 if let SetExpr::Values(values) = source.body.as_mut() {
                     let cells = values.rows.iter_mut().flat_map(|row| row.content.iter_mut());
                     cells.for_each(|e| self.value(e));
+                }
+                if let Some(OnInsert::OnConflict(on)) = &mut insert.on
+                    && let OnConflictAction::DoUpdate(update) = &mut on.action
+                {
+                    update.assignments.iter_mut().for_each(|a| self.value(&mut a.value));
+                    update.selection.iter_mut().for_each(|e| self.condition(e));
                 }
             }
             _ => {}
@@ -548,9 +554,6 @@ mod tests {
         check("DELETE FROM t USING u WHERE a = 1");
         check("INSERT INTO t SELECT 1");
         check("INSERT INTO t VALUES (random())");
-        check("INSERT INTO t VALUES (DEFAULT)");
-        check("INSERT INTO t VALUES (1) RETURNING a");
-        check("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING");
     }
 
     #[test]
