@@ -47,7 +47,7 @@ def lines_of(statement, answer, waited):
         lines.append(": " + "\t".join(map(escaped, answer.names)))
         rows = [] if statement.any_rows else answer.rows
         lines += ["| " + "\t".join(map(escaped, row)) for row in rows]
-    lines += ["> " + line.rstrip("\n") for line in answer.copied]
+    lines += ["> " + part for line in answer.copied for part in line.rstrip("\n").split("\n")]
     return lines + ["= " + (answer.tag or "")]
 
 

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     CheckConstraint, ConstraintCharacteristics, DeferrableInitial, Expr, ForeignKeyConstraint, Ident,
     NullsDistinctOption, ReferentialAction, TableConstraint, UniqueConstraint, visit_expressions,
 };
-use lode_engine::{Constraint, Deferral, ReferenceAction, Rule, Snapshot, TableDef};
+use lode_engine::{Constraint, Deferral, Fill, ReferenceAction, Rule, Snapshot, TableDef};
 
 use crate::SqlError;
 use crate::ddl::plain_column;
@@ -188,6 +188,16 @@ pub(crate) fn resolve(
                     return Err(SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
                 }
                 let columns = numbers(def, &columns)?;
+                let is_generated = |c: &u16| matches!(def.columns[usize::from(*c)].fill, Fill::Generated(_));
+                let refused = |on: &ReferenceAction| {
+                    !matches!(on, ReferenceAction::NoAction | ReferenceAction::Restrict)
+                };
+                if columns.iter().any(is_generated)
+                    && (refused(&on_update) || refused(&on_delete) && on_delete != ReferenceAction::Cascade)
+                {
+                    let message = "invalid action of a foreign key constraint with a generated column";
+                    return Err(SqlError::failed(state::SYNTAX_ERROR, message));
+                }
                 check_reference(def, of, of_table, &columns, &parent_columns, &name)?;
                 Rule::ForeignKey { columns, parent, parent_columns, on_delete, on_update }
             }
@@ -198,7 +208,7 @@ pub(crate) fn resolve(
 }
 
 /// Whether the check of a key of a table waits, or may wait, for the commit.
-fn is_deferrable(of: &TableDef, constraints: &[Constraint], key: &[u16]) -> bool {
+pub(crate) fn is_deferrable(of: &TableDef, constraints: &[Constraint], key: &[u16]) -> bool {
     if *key == of.primary_key {
         return of.primary_key_deferral != Deferral::None;
     }

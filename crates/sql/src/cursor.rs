@@ -3,7 +3,7 @@
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    CloseCursor, Declare, DeclareType, FetchDirection, Ident, Statement as Sql,
+    CloseCursor, Declare, DeclareType, FetchDirection, Ident, SetExpr, Statement as Sql,
 };
 
 use crate::cursors::{Cursor, no_cursor};
@@ -35,22 +35,26 @@ impl Session {
         let [name] = names.as_slice() else {
             return Err(SqlError::failed(state::SYNTAX_ERROR, "DECLARE takes one cursor"));
         };
-        let refused = [(*binary, "BINARY"), (*scroll, "SCROLL"), (*hold, "WITH HOLD")];
+        let refused = [(*binary, "BINARY"), (*scroll, "SCROLL")];
         if let Some((_, what)) = refused.iter().find(|(asked, _)| *asked == Some(true)) {
             return Err(SqlError::Unsupported(format!("DECLARE CURSOR {what}")));
         }
         let name = fold(name);
-        let savepoints = match self.transactions().with_cursors(|of, savepoints| {
-            let exists = of.0.iter().any(|c| c.name == name);
-            if exists { None } else { Some(savepoints) }
-        }) {
-            None => return Err(SqlError::NoTransaction("DECLARE CURSOR")),
-            Some(None) => {
-                let message = format!("cursor \"{name}\" already exists");
-                return Err(SqlError::failed(state::DUPLICATE_CURSOR, message));
-            }
-            Some(Some(savepoints)) => savepoints,
-        };
+        if let SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) =
+            query.body.as_ref()
+        {
+            let message = format!("DECLARE CURSOR takes a query, not {change}");
+            return Err(SqlError::failed(state::SYNTAX_ERROR, message));
+        }
+        let transactions = self.transactions();
+        let (hold, savepoints) = (*hold == Some(true), transactions.savepoints());
+        if savepoints.is_none() && !hold {
+            return Err(SqlError::NoTransaction("DECLARE CURSOR"));
+        }
+        if transactions.has_cursor(&name) {
+            let message = format!("cursor \"{name}\" already exists");
+            return Err(SqlError::failed(state::DUPLICATE_CURSOR, message));
+        }
         let query = Parsed::Statement(Box::new(Sql::Query(query.clone())));
         let StatementResult::Rows { schema, stream } = self.query(query).await?.named(columns.as_ref())
         else {
@@ -58,9 +62,11 @@ impl Session {
         };
         let no_scroll = *scroll == Some(false);
         let stream = Some(stream);
-        self.put_cursor(Cursor {
+        transactions.put_cursor(Cursor {
             name,
-            savepoints,
+            savepoints: savepoints.unwrap_or_default(),
+            hold,
+            held: savepoints.is_none(),
             no_scroll,
             schema,
             stream,
@@ -79,12 +85,12 @@ impl Session {
         moves: bool,
     ) -> Result<StatementResult, SqlError> {
         let name = fold(name);
-        let taken = self.transactions().with_cursors(|of, _| of.take(&name));
-        let mut cursor = taken.unwrap_or_else(|| Err(no_cursor(&name)))?;
+        let transactions = self.transactions();
+        let mut cursor = transactions.take_cursor(&name).ok_or_else(|| no_cursor(&name))?;
         let range = cursor.range(direction)?;
         let (batches, rows) = cursor.fetch(range, !moves).await?;
         let schema = cursor.schema.clone();
-        self.put_cursor(cursor);
+        transactions.put_cursor(cursor);
         if moves {
             return Ok(StatementResult::Count { verb: "MOVE", rows });
         }
@@ -98,22 +104,14 @@ impl Session {
         let transactions = self.transactions();
         match which {
             CloseCursor::All => {
-                let closed = transactions.with_cursors(|of, _| std::mem::take(of));
-                drop(closed);
+                drop(transactions.take_cursors());
                 Ok(StatementResult::done("CLOSE CURSOR ALL"))
             }
             CloseCursor::Specific { name } => {
                 let name = fold(name);
-                let closed = transactions.with_cursors(|of, _| of.take(&name));
-                drop(closed.unwrap_or_else(|| Err(no_cursor(&name)))?);
+                drop(transactions.take_cursor(&name).ok_or_else(|| no_cursor(&name))?);
                 Ok(StatementResult::done("CLOSE CURSOR"))
             }
         }
-    }
-
-    /// Keeps a cursor in the open transaction. If that ended meanwhile, the cursor ends too.
-    fn put_cursor(&self, cursor: Cursor) {
-        let mut cursor = Some(cursor);
-        self.transactions().with_cursors(|of, _| of.0.extend(cursor.take()));
     }
 }

@@ -4,6 +4,7 @@
 //!   DECLARE c CURSOR FOR query ─► stream, begun ── FETCH n ─► its next n rows
 //!                                               ── MOVE n  ─► n rows fewer
 //!                                               ── CLOSE, COMMIT, ROLLBACK, ROLLBACK TO before it ─► gone
+//!   WITH HOLD: the session keeps it after COMMIT, with its snapshot, until CLOSE
 //! ```
 //!
 //! A cursor sees the rows as they were when it was declared. It moves forward only, and keeps the row that it stands on.
@@ -22,6 +23,10 @@ pub(crate) struct Cursor {
     pub(crate) name: String,
     /// How many savepoints there were when it was declared.
     pub(crate) savepoints: usize,
+    /// Whether it was declared WITH HOLD.
+    pub(crate) hold: bool,
+    /// Whether its transaction has ended, so that the session keeps it.
+    pub(crate) held: bool,
     /// Whether it was declared NO SCROLL.
     pub(crate) no_scroll: bool,
     pub(crate) schema: SchemaRef,
@@ -50,11 +55,20 @@ impl Cursors {
         self.0.iter_mut().for_each(|c| c.savepoints = c.savepoints.min(savepoints));
     }
 
-    pub(crate) fn take(&mut self, name: &str) -> Result<Cursor, SqlError> {
-        match self.0.iter().position(|c| c.name == name) {
-            Some(at) => Ok(self.0.remove(at)),
-            None => Err(no_cursor(name)),
-        }
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|c| c.name == name)
+    }
+
+    pub(crate) fn take(&mut self, name: &str) -> Option<Cursor> {
+        let at = self.0.iter().position(|c| c.name == name)?;
+        Some(self.0.remove(at))
+    }
+
+    /// COMMIT: those that were declared WITH HOLD stay, as the session's.
+    pub(crate) fn hold(mut self) -> Vec<Cursor> {
+        self.0.retain(|c| c.hold);
+        self.0.iter_mut().for_each(|c| c.held = true);
+        self.0
     }
 }
 
@@ -199,6 +213,8 @@ mod tests {
         let cursor = Cursor {
             name: "c".into(),
             savepoints: 0,
+            hold: false,
+            held: false,
             no_scroll: false,
             schema: Arc::new(Schema::empty()),
             stream: None,

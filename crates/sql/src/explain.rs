@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Insert, ObjectName, Query, Se
 use futures::{StreamExt, stream};
 use lode_engine::Table;
 
+use crate::error::state;
 use crate::execute::{change_with, run_sql, some_target, verb};
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, prepare};
@@ -98,7 +99,10 @@ async fn explained(
             let what = format!("Delete on {}", name_of(target.as_ref()));
             (in_with(Sql::Delete(delete), with), Some((query, target)), what)
         }
-        other => return Err(SqlError::Unsupported(format!("EXPLAIN {}", verb(&other, 2)))),
+        other => {
+            let message = format!("EXPLAIN explains queries and changes of rows, not {}", verb(&other, 2));
+            return Err(SqlError::failed(state::SYNTAX_ERROR, message));
+        }
     };
     let mut what = what;
     if explain.options.analyze {

@@ -1,8 +1,9 @@
 //! The elements of an index, and of a target of ON CONFLICT: columns and expressions.
 
-use datafusion::sql::sqlparser::ast::{Expr, IndexColumn, ObjectName, Statement as Sql};
+use datafusion::sql::sqlparser::ast::{CastKind, Expr, IndexColumn, ObjectName, Statement as Sql};
 use lode_engine::{Hidden, TableDef};
 
+use crate::error::state;
 use crate::names::fold;
 use crate::statement::Statement;
 use crate::{SqlError, hidden_columns};
@@ -42,6 +43,12 @@ impl Element {
             }
         }
         let mut expr = &column.column.expr;
+        if let Expr::BinaryOp { .. } | Expr::UnaryOp { .. } | Expr::Cast { kind: CastKind::DoubleColon, .. } =
+            expr
+        {
+            let message = format!("an expression of an index stands in parentheses of its own: (({expr}))");
+            return Err(SqlError::failed(state::SYNTAX_ERROR, message));
+        }
         loop {
             expr = match expr {
                 Expr::Nested(inner) => inner,

@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use lode_engine::{Database, SavedChanges, Snapshot, WriteTxn};
 use parking_lot::Mutex;
 
-use crate::cursors::Cursors;
+use crate::cursors::{Cursor, Cursors};
 use crate::error::state;
 use crate::statement::{StatementResult, fold};
 use crate::threads::blocking;
@@ -45,6 +45,8 @@ pub enum TransactionStatus {
 #[derive(Clone, Default)]
 pub(crate) struct Transactions {
     slot: Arc<Mutex<Option<OpenTransaction>>>,
+    /// The cursors that have outlived their transactions.
+    held: Arc<Mutex<Cursors>>,
     /// Statements of an open transaction run one after the other.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -129,11 +131,37 @@ impl Transactions {
         }
     }
 
-    /// Does something with the cursors of the open transaction and the number of its savepoints; `None` if none is open.
-    pub(crate) fn with_cursors<T>(&self, act: impl FnOnce(&mut Cursors, usize) -> T) -> Option<T> {
-        let mut slot = self.slot.lock();
-        let open = slot.as_mut()?;
-        Some(act(&mut open.cursors, open.savepoints.len()))
+    /// The number of savepoints of the open transaction, if one is open.
+    pub(crate) fn savepoints(&self) -> Option<usize> {
+        self.slot.lock().as_ref().map(|open| open.savepoints.len())
+    }
+
+    pub(crate) fn has_cursor(&self, name: &str) -> bool {
+        self.slot.lock().as_ref().is_some_and(|open| open.cursors.has(name)) || self.held.lock().has(name)
+    }
+
+    /// Takes a cursor of the open transaction, or one that the session keeps.
+    pub(crate) fn take_cursor(&self, name: &str) -> Option<Cursor> {
+        let of_transaction = self.slot.lock().as_mut().and_then(|open| open.cursors.take(name));
+        of_transaction.or_else(|| self.held.lock().take(name))
+    }
+
+    /// Keeps a cursor. If its transaction has ended meanwhile, the cursor ends too.
+    pub(crate) fn put_cursor(&self, cursor: Cursor) {
+        match cursor.held {
+            true => self.held.lock().0.push(cursor),
+            false => {
+                if let Some(open) = &mut *self.slot.lock() {
+                    open.cursors.0.push(cursor);
+                }
+            }
+        }
+    }
+
+    /// Takes all cursors.
+    pub(crate) fn take_cursors(&self) -> [Cursors; 2] {
+        let of_transaction = self.slot.lock().as_mut().map(|open| std::mem::take(&mut open.cursors));
+        [of_transaction.unwrap_or_default(), std::mem::take(&mut self.held.lock())]
     }
 
     /// Takes the engine's transaction, if one is open.
@@ -377,7 +405,8 @@ impl Session {
 
     /// COMMIT. A failed transaction is rolled back, and the result says so.
     pub(crate) async fn commit(&self) -> Result<StatementResult, SqlError> {
-        let open = self.transactions().slot.lock().take();
+        let mut open = self.transactions().slot.lock().take();
+        let cursors = open.as_mut().map(|open| std::mem::take(&mut open.cursors)).unwrap_or_default();
         let durability = self.durability().of_engine();
         let settings = open.as_ref().map(|open| open.settings.clone()).unwrap_or_default();
         let committed = self.brief(move || match open {
@@ -389,6 +418,9 @@ impl Session {
             open => Ok(open.is_none()),
         });
         let committed = committed.await;
+        if let Ok(true) = committed {
+            self.transactions().held.lock().0.extend(cursors.hold());
+        }
         settings.end(matches!(committed, Ok(true)), |name, value| self.put_setting(name, value))?;
         Ok(StatementResult::done(if committed? { "COMMIT" } else { "ROLLBACK" }))
     }

@@ -23,6 +23,16 @@ pub(crate) fn declared_type(declared: &Sql) -> Result<(DataType, Option<u32>), S
         Sql::SmallInt(None) | Sql::Int2(None) => plain(DataType::SmallInt),
         Sql::Int(None) | Sql::Integer(None) | Sql::Int4(None) => plain(DataType::Integer),
         Sql::BigInt(None) | Sql::Int8(None) => plain(DataType::BigInt),
+        Sql::SmallInt(Some(_))
+        | Sql::Int2(Some(_))
+        | Sql::Int(Some(_))
+        | Sql::Integer(Some(_))
+        | Sql::Int4(Some(_))
+        | Sql::BigInt(Some(_))
+        | Sql::Int8(Some(_)) => {
+            let message = format!("type modifier is not allowed for type \"{declared}\"");
+            Err(SqlError::failed(state::SYNTAX_ERROR, message))
+        }
         Sql::Real | Sql::Float4 => plain(DataType::Real),
         Sql::Double(ExactNumberInfo::None) | Sql::DoublePrecision | Sql::Float8 => plain(DataType::Double),
         Sql::Float(ExactNumberInfo::None) => plain(DataType::Double),
@@ -201,11 +211,14 @@ pub(crate) fn arrow_schema(def: &TableDef) -> SchemaRef {
 }
 
 /// Whether a value of type `from` may be assigned to a column of type `to` without an explicit CAST. Assigning
-/// numbers to dates, or dates to numbers, is always a mistake.
+/// numbers to dates, dates to numbers, or truth values to either is always a mistake.
 pub(crate) fn assignable(from: &Arrow, to: &Arrow) -> bool {
     let timely = |t: &Arrow| matches!(t, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..));
-    let countable = |t: &Arrow| t.is_numeric() || *t == Arrow::Boolean;
-    !(timely(from) && countable(to) || countable(from) && timely(to))
+    let truth = |t: &Arrow| *t == Arrow::Boolean;
+    let kinds = |t: &Arrow| [timely(t), t.is_numeric(), truth(t)];
+    let (from, to) = (kinds(from), kinds(to));
+    // Everything else is text, bytes or NULL.
+    !from.contains(&true) || !to.contains(&true) || from == to
 }
 
 #[cfg(test)]

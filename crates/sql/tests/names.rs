@@ -149,8 +149,8 @@ async fn a_view_follows_what_it_reads_and_sees_no_column_that_came_later() {
     let s = session(&queries);
     s.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, a TEXT, b INT); INSERT INTO t VALUES (1, 'x', 5);
-         CREATE VIEW all_of AS SELECT * FROM t; CREATE VIEW some AS SELECT b AS n FROM t WHERE a = 'x';
-         CREATE VIEW over AS SELECT n + 1 AS m FROM some",
+         CREATE VIEW all_of AS SELECT * FROM t; CREATE VIEW chosen AS SELECT b AS n FROM t WHERE a = 'x';
+         CREATE VIEW over AS SELECT n + 1 AS m FROM chosen",
     )
     .await
     .unwrap();
@@ -159,7 +159,7 @@ async fn a_view_follows_what_it_reads_and_sees_no_column_that_came_later() {
         .unwrap();
     check(&s, "SELECT * FROM all_of", "1 x 5").await;
     check(&s, "SELECT m FROM over", "6").await;
-    s.execute("ALTER VIEW some RENAME COLUMN n TO number; ALTER VIEW some RENAME TO few").await.unwrap();
+    s.execute("ALTER VIEW chosen RENAME COLUMN n TO number; ALTER VIEW chosen RENAME TO few").await.unwrap();
     check(&s, "SELECT m FROM over", "6").await;
     check(&s, "SELECT number FROM few", "5").await;
     check(&s, "ALTER TABLE u ALTER COLUMN c TYPE BIGINT", "0A000").await;

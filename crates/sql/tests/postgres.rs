@@ -12,7 +12,7 @@
 //! - `-- unordered`: the rows may come in any order.
 //! - `-- any rows`: only the kind of answer counts, as with EXPLAIN.
 //! - `-- differs: NAME: ANSWER`: Lode means to answer something else: an SQLSTATE, a command tag, or `rows` and then a comment
-//!   `-- | VALUES` for each row. `docs/sql.md` explains the name.
+//!   `-- | VALUES` for each row, or `-- > LINE` for each line of a COPY. `docs/sql.md` explains the name.
 //!
 //! `cargo test --test postgres all_scripts -- --ignored --nocapture` runs all scripts, also those that do not pass yet, and tells
 //! how many statements of each agree. `LODE_POSTGRES=NAME` does so for one script, and shows all its disagreements.
@@ -35,22 +35,34 @@ use postgres::script;
 
 /// The scripts of which every statement agrees. The others wait in the folder for what they need.
 const SCRIPTS: &[&str] = &[
+    "alembic",
     "alter_add_drop_column",
     "alter_defaults_not_null",
     "alter_in_transactions",
     "alter_rename",
+    "bad_schema",
     "basics",
     "comments",
+    "cursors",
     "defaults",
     "django",
     "drop_cascade",
+    "explain_changes",
     "generated_columns",
     "identity",
+    "if_exists",
+    "index_expressions",
     "job_queue",
     "later_types",
+    "ledger",
+    "mistakes",
+    "not_there",
     "old_snapshots",
+    "on_conflict",
     "on_conflict_sessions",
+    "prisma",
     "rails",
+    "returning",
     "schemas",
     "search_path",
     "sequence_limits",
@@ -60,6 +72,7 @@ const SCRIPTS: &[&str] = &[
     "temporary_tables",
     "tenants",
     "truncate",
+    "update_tuples",
     "views",
     "views_replace_drop",
 ];

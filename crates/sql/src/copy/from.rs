@@ -191,6 +191,7 @@ impl ParquetRows {
                 None => new_null_array(&arrow_type(def.ty.data_type), batch.num_rows()),
                 Some(i) => to_array(self.table.def(), c as u16, batch.column(*i)).map_err(
                     |Unfit { row, state, message }| SqlError::Malformed {
+                        table: self.table.name().to_owned(),
                         state,
                         path: self.path.clone(),
                         line: self.row + row as u64 + 1,

@@ -108,7 +108,8 @@ impl LineRows {
                     None => (field + 1).to_string(),
                 };
                 let (state, path) = (state::BAD_COPY_FILE_FORMAT, self.path.clone());
-                SqlError::Malformed { state, path, line, column, message }
+                let table = self.table.name().to_owned();
+                SqlError::Malformed { table, state, path, line, column, message }
             }
         })
     }
@@ -192,6 +193,7 @@ impl LineRows {
 
     fn malformed(&self, row: usize, def: &ColumnDef, state: &'static str, message: String) -> SqlError {
         SqlError::Malformed {
+            table: self.table.name().to_owned(),
             state,
             path: self.path.clone(),
             line: self.records.lines[row],

@@ -90,7 +90,7 @@ fn push_field(line: &mut Vec<u8>, text: &str, format: &LineFormat) {
 /// Quotes what would otherwise be read as something else.
 fn push_quoted(line: &mut Vec<u8>, text: &str, format: &LineFormat, Quotes { quote, escape }: Quotes) {
     let special = |b: u8| b == format.delimiter || b == quote || b == b'\n' || b == b'\r';
-    if text != format.null && !text.is_empty() && !text.bytes().any(special) {
+    if text != format.null && !text.bytes().any(special) {
         line.extend_from_slice(text.as_bytes());
         return;
     }
@@ -154,7 +154,7 @@ mod tests {
         let quotes = Some(Quotes { quote: b'\'', escape: b'\\' });
         check(
             LineFormat { quotes, null: "-".into(), ..LineFormat::csv() },
-            "1,'x\"y\\\\\n',\\x00ff,t\n-,'',-,f\n-3,-,\\x,t\n",
+            "1,'x\"y\\\\\n',\\x00ff,t\n-,,-,f\n-3,-,\\x,t\n",
         );
     }
 

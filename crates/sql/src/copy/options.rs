@@ -40,6 +40,12 @@ pub(super) fn current(option: &CopyLegacyOption) -> Result<Vec<CopyOption>, SqlE
 /// # Errors
 /// Options that contradict each other, and those that are not carried out.
 pub(super) fn parse_format(otherwise: Kind, options: &[CopyOption]) -> Result<Format, SqlError> {
+    for (i, option) in options.iter().enumerate() {
+        let is_same = |o: &CopyOption| std::mem::discriminant(o) == std::mem::discriminant(option);
+        if options[..i].iter().any(is_same) {
+            return Err(SqlError::failed(state::SYNTAX_ERROR, "conflicting or redundant options"));
+        }
+    }
     let kind = kind(otherwise, options)?;
     let mut lines = if kind == Kind::Text { LineFormat::text() } else { LineFormat::csv() };
     let (mut of_lines, mut escape) = (None, None);

@@ -12,7 +12,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::Compression;
 use datafusion::parquet::file::properties::WriterProperties;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, Statement as Sql};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, SetExpr, Statement as Sql};
 use futures::StreamExt;
 
 use super::Source;
@@ -20,9 +20,10 @@ use super::format::{Format, LineFormat};
 use super::line_writer::LineWriter;
 use crate::copy_stream::CopyOut;
 use crate::error::state;
+use crate::modifying_with::{self, modifies};
 use crate::statement::{Statement, StatementResult};
 use crate::threads::blocking;
-use crate::{Session, SqlError};
+use crate::{Session, SqlError, dml};
 
 /// Writes a table or the rows of a query to a file. Returns the number of rows.
 pub(super) async fn copy_to(
@@ -70,10 +71,24 @@ async fn rows_of(
         Source::Query(query) => query,
         Source::Table { name, columns } => select(&name, &columns)?,
     };
-    let statement = datafusion::sql::parser::Statement::Statement(Box::new(Sql::Query(query)));
-    match session.query(statement).await? {
+    let result = match modifies(&query) {
+        true => modifying_with::run(session, &query).await?,
+        false => match query.body.as_ref() {
+            SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) => match change {
+                Sql::Insert(insert) => dml::insert(session, insert).await?,
+                Sql::Update(update) => dml::update(session, update, None).await?,
+                Sql::Delete(delete) => dml::delete(session, delete, None).await?,
+                other => return Err(SqlError::Unsupported(format!("COPY of {other}"))),
+            },
+            _ => {
+                let statement = datafusion::sql::parser::Statement::Statement(Box::new(Sql::Query(query)));
+                session.query(statement).await?
+            }
+        },
+    };
+    match result {
         StatementResult::Rows { schema, stream } => Ok((schema, stream)),
-        _ => unreachable!("a query answers rows"),
+        _ => Err(SqlError::Unsupported("COPY of a change without RETURNING".into())),
     }
 }
 

@@ -10,6 +10,7 @@
 //! another transaction changed meanwhile is a conflict.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
@@ -19,11 +20,13 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, visit_expressions};
 use lode_engine::{ColumnDef, Fill, Rule, TableDef};
 
 use crate::arrow_convert::arrow_type;
 use crate::error::state;
 use crate::semantics::timestamp_digits::rounded;
+use crate::statement::parse_expression;
 use crate::types::timestamp_digits;
 use crate::{SqlError, semantics};
 
@@ -70,7 +73,7 @@ impl Checks {
         let mut checks = Vec::new();
         for c in &table.constraints {
             let Rule::Check { expression } = &c.rule else { continue };
-            let expr = session.create_logical_expr(expression, &df)?;
+            let expr = logical(session, expression, &df)?;
             let bad = |state, what: &str| {
                 SqlError::failed(state, format!("the check constraint \"{}\" {what}", c.name))
             };
@@ -89,7 +92,7 @@ impl Checks {
         let mut generated = Vec::new();
         for (column, c) in (0u16..).zip(&table.columns) {
             let Fill::Generated(text) = &c.fill else { continue };
-            let expr = session.create_logical_expr(text, &df)?;
+            let expr = logical(session, text, &df)?;
             let bad = |state, what: &str| SqlError::failed(state, format!("{what} column \"{}\"", c.name));
             let is_hidden = c.hidden.is_some();
             if expr.is_volatile() || calls_moment(&expr)? {
@@ -122,12 +125,12 @@ impl Checks {
                 ));
             }
             let expr = semantics::expression(expr, &df)?;
-            super::shared::check_assignable(
-                &expr.get_type(&df)?,
-                &arrow_type(c.ty.data_type),
-                &c.name,
-                &c.declared,
-            )?;
+            let from = expr.get_type(&df)?;
+            let to = arrow_type(c.ty.data_type);
+            if from.is_string() && !to.is_string() && !matches!(expr, Expr::Literal(..)) {
+                return Err(super::shared::unassignable(&from, &c.name, &c.declared));
+            }
+            super::shared::check_assignable(&from, &to, &c.name, &c.declared)?;
             let expression = session.create_physical_expr(expr, &df)?;
             generated.push(Generated { column, is_hidden, columns, expression });
         }
@@ -264,7 +267,7 @@ fn schema_of(table: &TableDef) -> Arc<Schema> {
 /// When it cannot be planned.
 pub(crate) fn type_of(session: &SessionState, table: &TableDef, text: &str) -> Result<DataType, SqlError> {
     let df = DFSchema::try_from(schema_of(table).as_ref().clone())?;
-    let expr = session.create_logical_expr(text, &df)?;
+    let expr = logical(session, text, &df)?;
     if expr.is_volatile() || calls_moment(&expr)? {
         return Err(of_index(state::INVALID_OBJECT_DEFINITION, "functions in it must be immutable"));
     }
@@ -273,6 +276,24 @@ pub(crate) fn type_of(session: &SessionState, table: &TableDef, text: &str) -> R
         return Err(of_index(state, "it must look at nothing but its row"));
     }
     Ok(semantics::expression(expr, &df)?.get_type(&df)?)
+}
+
+/// Plans the text of a CHECK, a generated column or an index.
+///
+/// # Errors
+/// 0A000 for a subquery, whose tables are not known here; those of planning.
+fn logical(session: &SessionState, text: &str, df: &DFSchema) -> Result<Expr, SqlError> {
+    let subquery =
+        |e: &SqlExpr| matches!(e, SqlExpr::Subquery(_) | SqlExpr::InSubquery { .. } | SqlExpr::Exists { .. });
+    let found = visit_expressions(&parse_expression(text)?, |e| match subquery(e) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    if found.is_break() {
+        let message = format!("cannot use a subquery in an expression over one row: {text}");
+        return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
+    }
+    Ok(session.create_logical_expr(text, df)?)
 }
 
 fn of_index(state: &'static str, what: &str) -> SqlError {

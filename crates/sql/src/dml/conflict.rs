@@ -29,6 +29,7 @@ use super::rewrite::{self, RowQuery};
 use super::set::set;
 use super::shared::{cast_assigned, column_numbers, plan_query, row_identities, run_to_end};
 use crate::arrow_convert::to_arrow;
+use crate::constraints::is_deferrable;
 use crate::error::state;
 use crate::index_elements::Target;
 use crate::names::{PROPOSED, TARGET, primary_key_name, split};
@@ -91,6 +92,12 @@ impl Conflict {
                 })?]
             }
         };
+        let is_deferrable = |key: &Vec<u16>| is_deferrable(def, &def.constraints, key);
+        if on.conflict_target.is_some() && keys.iter().any(is_deferrable) {
+            let message = "ON CONFLICT does not support deferrable unique constraints as arbiters";
+            return Err(SqlError::failed(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
+        let keys = keys.into_iter().filter(|key| !is_deferrable(key)).collect();
         Ok(Self { keys, update })
     }
 
@@ -169,9 +176,8 @@ impl Conflict {
         resolved: &Resolved,
         proposed: &BTreeMap<u16, ArrayRef>,
     ) -> Result<Option<Updated>, SqlError> {
-        let Some(update) = self.update.as_ref().filter(|_| !resolved.conflicting.is_empty()) else {
-            return Ok(None);
-        };
+        // It is planned for no rows as well: its mistakes are reported.
+        let Some(update) = &self.update else { return Ok(None) };
         let def = table.def();
         let places: UInt64Array = resolved.conflicting.iter().map(|(_, row)| *row as u64).collect();
         let fields = arrow_schema(def);

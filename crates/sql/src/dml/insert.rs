@@ -99,9 +99,9 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     })
     .await?;
     if let Some(returning) = &mut returning {
-        returning.add(&inserted)?;
+        returning.add(&inserted, None)?;
         if let Some(updated) = updated {
-            returning.add(&updated.columns)?;
+            returning.add(&updated.columns, None)?;
             places.extend(&updated.places);
             returning.sort(&places)?;
         }

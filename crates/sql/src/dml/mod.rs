@@ -130,9 +130,13 @@ async fn delete_found(
         None => cascade::referenced(&snapshot, &table),
     };
     found.also_select(referenced.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
+    let beside = returning.is_some() && found.also_select_others()?;
     let acts = cascade::is_referenced(&snapshot, &table);
     let state = session.state_at(snapshot.clone(), Some(table));
     let plan = plan_query(&state, found.query).await?;
+    if let Some(returning) = returning.as_mut().filter(|_| beside) {
+        returning.sees_beside(&plan, 1 + referenced.len());
+    }
     if acts {
         let batch = run_to_end(&state, &plan).await?;
         let mut changed = ChangedRows::default();
@@ -242,7 +246,7 @@ async fn update_in(
     let referenced = referenced_on_update(&snapshot, &table, &columns);
     let state = session.state_at(snapshot.clone(), Some(table.clone()));
     let checks = Checks::of(&state, table.def())?;
-    let returning = Returning::of(&statement.returning, &table, Some(&found.alias()));
+    let mut returning = Returning::of(&statement.returning, &table, Some(&found.alias()));
     let others: Vec<u16> = match &returning {
         // RETURNING sees all columns.
         Some(_) => table.def().live_columns().filter(|c| !columns.contains(c)).collect(),
@@ -250,7 +254,11 @@ async fn update_in(
     };
     let also = others.iter().chain(&referenced);
     found.also_select(also.map(|&c| table.def().columns[usize::from(c)].name.as_str()));
+    let beside = returning.is_some() && found.also_select_others()?;
     let plan = plan_query(&state, found.query).await?;
+    if let Some(returning) = returning.as_mut().filter(|_| beside) {
+        returning.sees_beside(&plan, 1 + columns.len() + others.len() + referenced.len());
+    }
     let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
     let plan = cast_assigned(plan, table.def(), &all)?;
     let mut update = RowUpdate {
@@ -326,7 +334,7 @@ impl RowUpdate {
         let mut arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
         let count = set(&mut work.txn, &self.table, &rows, &self.columns, &mut arrays, &self.checks)?;
         if let Some(returning) = &mut self.returning {
-            returning.add(&arrays)?;
+            returning.add(&arrays, Some(&batch))?;
         }
         Ok(count)
     }

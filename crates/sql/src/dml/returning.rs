@@ -12,14 +12,17 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::catalog::MemTable;
+use datafusion::common::{Column, TableReference};
+use datafusion::datasource::provider_as_source;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, SelectItem, SetExpr, Statement as Sql, TableAlias, TableWithJoins,
+    Ident, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement as Sql, TableAlias,
+    TableWithJoins,
 };
 use futures::stream;
 use lode_engine::{Snapshot, Table};
@@ -28,7 +31,7 @@ use super::rewrite;
 use crate::error::state;
 use crate::names::{RETURNED, split};
 use crate::session::{plan, start};
-use crate::statement::{OutputNames, StatementResult, prepare};
+use crate::statement::{OutputNames, StatementResult, fold, prepare, table_name};
 use crate::types::arrow_schema;
 use crate::{Session, SqlError};
 
@@ -78,11 +81,84 @@ impl ReturningQuery {
     }
 }
 
+impl ReturningQuery {
+    /// The plan of the query over rows that have columns of other tables as well, and the names of its columns.
+    async fn over_all(
+        self,
+        state: &SessionState,
+        beside: &[(Option<TableReference>, FieldRef)],
+    ) -> Result<(LogicalPlan, OutputNames), SqlError> {
+        let own = TableReference::bare(fold(&self.alias));
+        let own_columns = self.schema.fields().len() - beside.len();
+        let names = self.schema.fields()[..own_columns].iter().map(|f| (Some(own.clone()), f));
+        let named: Vec<(Option<TableReference>, String)> = names
+            .chain(beside.iter().map(|(of, f)| (of.clone(), f)))
+            .map(|(of, f)| (of, f.name().clone()))
+            .collect();
+        let rows = state.schema_for_ref(RETURNED)?.table(RETURNED).await?;
+        let rows = rows.expect("it was given with the state");
+        let rows = LogicalPlanBuilder::scan(RETURNED, provider_as_source(rows), None)?;
+        let fields = rows.schema().iter().map(Column::from).collect::<Vec<_>>();
+        let seen = fields.into_iter().zip(&named);
+        let rows =
+            rows.project(seen.map(|(c, (of, name))| Expr::Column(c).alias_qualified(of.clone(), name)))?;
+        let rows = rows.build()?;
+        // The clauses are prepared as those of a query.
+        let (parsed, _) =
+            Self { items: self.items.clone(), alias: self.alias.clone(), schema: self.schema.clone() }
+                .parsed()?;
+        let prepared = match parsed {
+            Parsed::Statement(sql) => match *sql {
+                Sql::Query(query) => match *query.body {
+                    SetExpr::Select(select) => select.projection,
+                    _ => unreachable!("SELECT 1 is a SELECT"),
+                },
+                _ => unreachable!("it was made so"),
+            },
+            _ => unreachable!("it was made so"),
+        };
+        let (mut exprs, mut names): (Vec<Expr>, Vec<String>) = Default::default();
+        for (item, given) in prepared.into_iter().zip(&self.items) {
+            let of = match &item {
+                SelectItem::Wildcard(_) => None,
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    Some(TableReference::bare(table_name(name)?))
+                }
+                _ => {
+                    let (SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. }) = item
+                    else {
+                        return Err(SqlError::Unsupported(format!("RETURNING {item}")));
+                    };
+                    exprs.push(state.create_logical_expr(&e.to_string(), rows.schema())?);
+                    names.extend(OutputNames::of_items(std::slice::from_ref(given)).first_name());
+                    continue;
+                }
+            };
+            let before = exprs.len();
+            for ((relation, name), field) in named.iter().zip(rows.schema().iter()) {
+                if of.is_none() || *relation == of {
+                    exprs.push(Expr::Column(Column::from(field)));
+                    names.push(name.clone());
+                }
+            }
+            if let Some(of) = of.filter(|_| exprs.len() == before) {
+                let message = format!("missing FROM-clause entry for table \"{of}\"");
+                return Err(SqlError::failed(state::UNDEFINED_TABLE, message));
+            }
+        }
+        let exprs = exprs.into_iter().enumerate().map(|(i, e)| e.alias(format!("__lode_returned_{i}")));
+        let plan = LogicalPlanBuilder::from(rows).project(exprs)?.build()?;
+        Ok((plan, OutputNames::of_all(names)))
+    }
+}
+
 /// The RETURNING of a statement, and the rows for it so far.
 pub(super) struct Returning {
     query: ReturningQuery,
     /// The columns of the table that are not dropped.
     columns: Vec<u16>,
+    /// Columns of the tables in FROM and USING, which follow them.
+    beside: Vec<(Option<TableReference>, FieldRef)>,
     rows: Vec<RecordBatch>,
 }
 
@@ -90,12 +166,35 @@ impl Returning {
     /// The RETURNING of a statement that changes `table`, if it has one.
     pub(super) fn of(items: &Option<Vec<SelectItem>>, table: &Table, alias: Option<&Ident>) -> Option<Self> {
         let query = ReturningQuery::of(items.as_ref()?, table, alias);
-        Some(Self { query, columns: table.def().live_columns().collect(), rows: Vec::new() })
+        let columns = table.def().live_columns().collect();
+        Some(Self { query, columns, beside: Vec::new(), rows: Vec::new() })
     }
 
-    /// Adds rows, given by all columns of the table.
-    pub(super) fn add(&mut self, columns: &BTreeMap<u16, ArrayRef>) -> Result<(), SqlError> {
-        let columns = self.columns.iter().map(|c| columns[c].clone()).collect();
+    /// The rows have columns of other tables as well: those of `plan` from `first` on.
+    pub(super) fn sees_beside(&mut self, plan: &LogicalPlan, first: usize) {
+        let fields = plan.schema().iter().skip(first);
+        let nullable = |f: &FieldRef| Arc::new(f.as_ref().clone().with_nullable(true));
+        self.beside = fields.map(|(of, f)| (of.cloned(), nullable(f))).collect();
+        // In memory the columns are found by their places.
+        let own = self.query.schema.fields().iter().cloned();
+        let beside = self
+            .beside
+            .iter()
+            .enumerate()
+            .map(|(i, (_, f))| Arc::new(f.as_ref().clone().with_name(format!("__lode_beside_{i}"))));
+        self.query.schema = Arc::new(Schema::new(own.chain(beside).collect::<Vec<_>>()));
+    }
+
+    /// Adds rows, given by all columns of the table; `found`: the rows of the query that has found them, whose last columns are those of
+    /// other tables.
+    pub(super) fn add(
+        &mut self,
+        columns: &BTreeMap<u16, ArrayRef>,
+        found: Option<&RecordBatch>,
+    ) -> Result<(), SqlError> {
+        let beside =
+            found.map_or(&[][..], |found| &found.columns()[found.num_columns() - self.beside.len()..]);
+        let columns = self.columns.iter().map(|c| columns[c].clone()).chain(beside.iter().cloned()).collect();
         self.rows.push(RecordBatch::try_new(self.query.schema.clone(), columns)?);
         Ok(())
     }
@@ -103,7 +202,7 @@ impl Returning {
     /// Adds rows that a query has found: their identities, then all columns of the table.
     pub(super) fn add_found(&mut self, found: &RecordBatch) -> Result<(), SqlError> {
         let columns = self.columns.iter().copied().zip(found.columns()[1..].iter().cloned()).collect();
-        self.add(&columns)
+        self.add(&columns, Some(found))
     }
 
     /// Puts the rows in the order of these places.
@@ -125,14 +224,19 @@ impl Returning {
         session: &Session,
         snapshot: &Snapshot,
     ) -> Result<StatementResult, SqlError> {
-        let session = self.query.state(session, snapshot, self.rows)?;
-        let (parsed, names) = self.query.parsed()?;
-        let plan = plan(&session, parsed).await?;
+        let state = self.query.state(session, snapshot, self.rows)?;
+        let (plan, names) = match self.beside.is_empty() {
+            true => {
+                let (parsed, names) = self.query.parsed()?;
+                (plan(&state, parsed).await?, names)
+            }
+            false => self.query.over_all(&state, &self.beside).await?,
+        };
         if aggregates(&plan) {
             let message = "aggregate functions are not allowed in RETURNING";
             return Err(SqlError::failed(state::GROUPING_ERROR, message));
         }
-        let (schema, rows) = start(&session, &plan).await?;
+        let (schema, rows) = start(&state, &plan).await?;
         let batches = datafusion::physical_plan::common::collect(rows).await?;
         let batches = stream::iter(batches.into_iter().map(Ok));
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), batches));

@@ -14,8 +14,9 @@
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy,
-    OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
-    Truncate, Update, UpdateTableFromKind,
+    OrderByExpr, OrderByKind, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    TableAlias, TableFactor, TableWithJoins, Truncate, Update, UpdateTableFromKind,
+    WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -67,6 +68,38 @@ impl RowQuery {
 }
 
 impl RowQuery {
+    /// Adds all columns of the tables in FROM or USING to the query's result. Answers whether there are any.
+    ///
+    /// # Errors
+    /// When one of them has no name.
+    pub(super) fn also_select_others(&mut self) -> Result<bool, SqlError> {
+        let SetExpr::Select(select) = self.query.body.as_mut() else { unreachable!("it was made so") };
+        let mut all = Vec::new();
+        for from in &select.from[1..] {
+            let joined = from.joins.iter().map(|join| &join.relation);
+            for relation in std::iter::once(&from.relation).chain(joined) {
+                let (TableFactor::Table { alias: Some(alias), .. }
+                | TableFactor::Derived { alias: Some(alias), .. }
+                | TableFactor::Function { alias: Some(alias), .. }) = relation
+                else {
+                    let TableFactor::Table { name, alias: None, .. } = relation else {
+                        return Err(SqlError::Unsupported(format!("RETURNING beside {relation}")));
+                    };
+                    all.push(name.clone());
+                    continue;
+                };
+                all.push(ObjectName::from(vec![alias.name.clone()]));
+            }
+        }
+        let star = |name| {
+            let of = SelectItemQualifiedWildcardKind::ObjectName(name);
+            SelectItem::QualifiedWildcard(of, WildcardAdditionalOptions::default())
+        };
+        let any = !all.is_empty();
+        select.projection.extend(all.into_iter().map(star));
+        Ok(any)
+    }
+
     /// Adds the defaults of columns to the query's result.
     ///
     /// # Errors
@@ -195,7 +228,10 @@ pub(crate) fn all_of(table: &str) -> Result<RowQuery, SqlError> {
 /// The tables of a TRUNCATE.
 pub(crate) fn truncated(truncate: &Truncate) -> Result<Vec<String>, SqlError> {
     let Truncate { table_names, partitions, if_exists, on_cluster, .. } = truncate;
-    refuse("TRUNCATE with options", partitions.is_some() || *if_exists || on_cluster.is_some())?;
+    if *if_exists {
+        return Err(SqlError::failed(state::SYNTAX_ERROR, "TRUNCATE has no IF EXISTS"));
+    }
+    refuse("TRUNCATE with options", partitions.is_some() || on_cluster.is_some())?;
     let mut names: Vec<String> = Vec::with_capacity(table_names.len());
     for table in table_names {
         let name = table_name(&table.name)?;

@@ -105,7 +105,12 @@ pub(crate) fn cast_assigned(
         };
         let column = &table.columns[usize::from(column)];
         let to = arrow_type(column.ty.data_type);
-        check_assignable(&value.get_type(input.schema())?, &to, &column.name, &column.declared)?;
+        let from = value.get_type(input.schema())?;
+        // A literal has no type yet, a column of text has one.
+        if from.is_string() && !to.is_string() && matches!(value, Expr::Column(_)) {
+            return Err(unassignable(&from, &column.name, &column.declared));
+        }
+        check_assignable(&from, &to, &column.name, &column.declared)?;
         exprs.push(value.cast_to(&to, input.schema())?.alias(name));
     }
     Ok(LogicalPlanBuilder::from(input).project(exprs)?.build()?)
@@ -121,9 +126,17 @@ pub(super) fn check_assignable(
     if assignable(from, to) {
         return Ok(());
     }
+    Err(unassignable(from, column, declared))
+}
+
+pub(super) fn unassignable(
+    from: &datafusion::arrow::datatypes::DataType,
+    column: &str,
+    declared: &str,
+) -> SqlError {
     let from = crate::types::column_type(from).map_or_else(|| from.to_string(), |t| t.to_string());
     let message = format!("column \"{column}\" is {declared}; a value of type {from} needs a CAST");
-    Err(SqlError::failed(sqlstate::DATATYPE_MISMATCH, message))
+    SqlError::failed(sqlstate::DATATYPE_MISMATCH, message)
 }
 
 pub(super) async fn run_to_end(state: &SessionState, plan: &LogicalPlan) -> Result<RecordBatch, SqlError> {

@@ -2,7 +2,7 @@
 
 use lode_engine::EngineError;
 
-use super::SqlError;
+use super::{SqlError, state};
 use crate::names::split;
 
 /// The names of what an error is about, where they are known.
@@ -38,9 +38,13 @@ impl SqlError {
     pub fn fields(&self) -> ErrorFields {
         match self {
             Self::NoColumn { table, column } => ErrorFields::of(table).column(column),
-            Self::ColumnTwice { column, .. }
-            | Self::BadValue { column, .. }
-            | Self::Malformed { column, .. } => ErrorFields::default().column(column),
+            Self::ColumnTwice { column, .. } | Self::BadValue { column, .. } => {
+                ErrorFields::default().column(column)
+            }
+            Self::Malformed { state: state::NOT_NULL_VIOLATION, table, column, .. } => {
+                ErrorFields::of(table).column(column)
+            }
+            Self::Malformed { column, .. } => ErrorFields::default().column(column),
             Self::Check { table, constraint } => ErrorFields::of(table).constraint(constraint),
             Self::Engine(e) => of_engine(e),
             _ => ErrorFields::default(),

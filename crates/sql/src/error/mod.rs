@@ -144,6 +144,8 @@ pub enum SqlError {
     /// A malformed value in a file.
     #[error("{path}: line {line}, column {column}: {message}")]
     Malformed {
+        /// The table that would have had the row.
+        table: String,
         /// Its SQLSTATE.
         state: &'static str,
         /// The file, as the statement names it.

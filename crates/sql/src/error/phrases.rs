@@ -32,6 +32,12 @@ fn names_fewer(text: &str) -> bool {
 
 const PHRASES: &[Phrase] = &[
     Phrase { text: NO_FUNCTION, state: state::UNDEFINED_FUNCTION, example: "SELECT upper(1, 2)" },
+    // Outside of a query. Within one the error tells the function by itself.
+    Phrase {
+        text: "Invalid function '",
+        state: state::UNDEFINED_FUNCTION,
+        example: "SELECT nosuch(a) FROM t",
+    },
     Phrase {
         text: "Unary operator '-' only supports",
         state: state::UNDEFINED_FUNCTION,

@@ -16,6 +16,7 @@ mod cast;
 mod checked_cast;
 mod compare;
 mod decimal;
+mod existence;
 mod float;
 mod float_aggregate;
 mod guarded;
@@ -230,6 +231,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(LateralFunctions),
         Arc::new(UnknownMembership),
+        Arc::new(existence::CountedExistence),
         Arc::new(set_operations::CountedSetOperations),
         Arc::new(set_operations::TypedUnions),
         Arc::new(single_value::SingleRows),

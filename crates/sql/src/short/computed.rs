@@ -32,6 +32,8 @@ pub(super) enum Output {
         expression: Arc<dyn PhysicalExpr>,
         /// Whether it looks at the row.
         of_row: bool,
+        /// Whether it takes numbers of a sequence.
+        takes: bool,
     },
 }
 
@@ -44,18 +46,32 @@ impl Computed {
     ) -> Option<Vec<Option<ArrayRef>>> {
         let count = rows.map_or(1, |rows| rows.count);
         let mut batch = None;
-        let each = self.outputs.iter().map(|output| match output {
-            Output::Input(i) => Some(rows.map(|rows| rows.columns[*i].clone())),
-            Output::Parameter(i) => parameters[*i].to_array_of_size(count).ok().map(Some),
-            Output::Expression { of_row: true, .. } if rows.is_none() => Some(None),
-            Output::Expression { expression, .. } => {
-                if batch.is_none() {
-                    batch = Some(self.seen_batch(rows, parameters)?);
+        let mut each = Vec::with_capacity(self.outputs.len());
+        let mut later = Vec::new();
+        for (i, output) in self.outputs.iter().enumerate() {
+            each.push(match output {
+                Output::Input(i) => rows.map(|rows| rows.columns[*i].clone()),
+                Output::Parameter(i) => Some(parameters[*i].to_array_of_size(count).ok()?),
+                Output::Expression { of_row: true, .. } if rows.is_none() => None,
+                Output::Expression { expression, takes, .. } => {
+                    if batch.is_none() {
+                        batch = Some(self.seen_batch(rows, parameters)?);
+                    }
+                    match takes {
+                        true => {
+                            later.push((i, expression));
+                            None
+                        }
+                        false => Some(evaluated(expression, batch.as_ref()?)?),
+                    }
                 }
-                evaluated(expression, batch.as_ref()?).map(Some)
-            }
-        });
-        each.collect()
+            });
+        }
+        // The general path would take the numbers again if something else fails.
+        for (i, expression) in later {
+            each[i] = Some(evaluated(expression, batch.as_ref()?)?);
+        }
+        Some(each)
     }
 
     /// Which of the rows pass a condition; `None` if it cannot be evaluated.

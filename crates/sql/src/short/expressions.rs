@@ -17,6 +17,7 @@ use super::conditions::Found;
 use super::parameters::{parameter_column, parameter_of};
 use super::rest::seen;
 use crate::SqlError;
+use crate::numbers::NEXT_BY_ID;
 
 /// The parameters of a plan.
 pub(super) struct Parameters {
@@ -57,7 +58,9 @@ impl<'a> Expressions<'a> {
                 return Ok(Output::Input(i));
             }
             let of_row = e.column_refs().iter().any(|c| table.column(&c.name).is_some());
-            Ok(Output::Expression { expression: self.physical(e)?, of_row })
+            let takes =
+                e.exists(|e| Ok(matches!(e, Expr::ScalarFunction(f) if f.func.name() == NEXT_BY_ID)))?;
+            Ok(Output::Expression { expression: self.physical(e)?, of_row, takes })
         });
         let outputs = outputs.collect::<Result<Vec<_>, SqlError>>()?;
         Ok(Computed { inputs: self.inputs.clone(), outputs, seen: self.seen.clone() })

@@ -84,7 +84,10 @@ impl UpsertPlan {
         let logical = LogicalPlan::Projection(Projection::try_new(exprs, nothing)?);
         let logical = cast_assigned(logical, table.def(), &assignments.set)?;
         let (logical, has_moment) = with_moment(state, logical, types.len())?;
-        if !is_settled(&logical, false)? {
+        let aggregates = |e: &Expr| e.exists(|e| Ok(matches!(e, Expr::AggregateFunction(_))));
+        let is_of_row =
+            |node: &LogicalPlan| node.expressions().iter().all(|e| !aggregates(e).unwrap_or(true));
+        if !is_settled(&logical, false)? || !is_of_row(&logical) {
             return Ok(None);
         }
         let LogicalPlan::Projection(p) = without_common_parts(state).optimize(&logical)? else {

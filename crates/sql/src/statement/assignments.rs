@@ -64,7 +64,6 @@ fn tuple(names: &[ObjectName], value: &Expr) -> Result<Vec<(ObjectName, Expr)>, 
     };
     let values = match value {
         Expr::Tuple(values) => values.clone(),
-        Expr::Nested(one) => vec![one.as_ref().clone()],
         Expr::Function(f) if f.name.to_string().eq_ignore_ascii_case("row") => {
             let FunctionArguments::List(list) = &f.args else { return Err(wrong_count()) };
             let value = |a: &FunctionArg| match a {

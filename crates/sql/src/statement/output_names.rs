@@ -40,6 +40,16 @@ impl OutputNames {
         }
     }
 
+    /// These names, one for each column.
+    pub(crate) fn of_all(names: Vec<String>) -> Self {
+        Self { first: names, last: Vec::new(), all: true }
+    }
+
+    /// The name of the first column, if it is known.
+    pub(crate) fn first_name(self) -> Option<String> {
+        self.first.into_iter().next()
+    }
+
     /// The names of these columns.
     pub(crate) fn of_items(items: &[SelectItem]) -> Self {
         let name = |item: &SelectItem| match item {

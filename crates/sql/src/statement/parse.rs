@@ -18,6 +18,7 @@ use super::dialect::LodeDialect;
 use super::identifiers::Overriding;
 use super::inline::{Inline, inline_rows};
 use super::likes::{Like, without_likes};
+use super::refused;
 use super::relations::{self, RelationStatement};
 use super::sequences::{self, SequenceStatement};
 use super::short_shape::Shape;
@@ -158,11 +159,12 @@ impl Statement {
                 _ if relation.is_some() => no_tree(),
                 Token::EOF => return Ok(statements),
                 found if !separated => {
-                    return Err(SqlError::Syntax {
+                    let e = SqlError::Syntax {
                         line: next.span.start.line,
                         column: next.span.start.column,
                         message: format!("Expected: end of statement, found: {found}"),
-                    });
+                    };
+                    return Err(placed(e, script));
                 }
                 Token::Word(Word { keyword: Keyword::ABORT, .. }) => {
                     parser.parser.next_token();
@@ -356,6 +358,10 @@ fn placed(e: SqlError, script: &str) -> SqlError {
             let (line, column) = (script.lines().count().max(1) as u64, last.chars().count() as u64 + 1);
             SqlError::Syntax { line, column, message }
         }
+        SqlError::Syntax { line, column, message } => match refused::at(script, line, column) {
+            Some(what) => SqlError::Unsupported(what),
+            None => SqlError::Syntax { line, column, message },
+        },
         other => other,
     }
 }

@@ -14,9 +14,9 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, Query, Select,
-    SelectItem, SetExpr, Statement as Sql, TableFactor, TimezoneInfo, TypedString, UnaryOperator, Value,
-    Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, OrderBy,
+    OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Sql, TableFactor,
+    TimezoneInfo, TypedString, UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 
 use super::shape::Shape;
@@ -45,6 +45,12 @@ fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
     match parsed {
         Parsed::Explain(explain) => prepare_as(&mut explain.statement, shape),
         Parsed::Statement(sql) => {
+            if let Sql::Insert(insert) = sql.as_ref()
+                && !insert.into
+                && !insert.replace_into
+            {
+                return Err(SqlError::failed(state::SYNTAX_ERROR, "INSERT needs INTO"));
+            }
             assignments::expand(sql)?;
             if let ControlFlow::Break(e) = Visit::visit(sql.as_ref(), &mut shape) {
                 return Err(e);
@@ -52,7 +58,7 @@ fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
             if let Sql::Query(query) = sql.as_mut()
                 && let SetExpr::Select(select) = query.body.as_mut()
             {
-                tell_columns_apart(select);
+                tell_columns_apart(select, query.order_by.as_ref())?;
             }
             let is_insert = matches!(sql.as_ref(), Sql::Insert(_));
             let mut preparer = Preparer { next_values_are_inserted: is_insert };
@@ -307,7 +313,10 @@ fn tell_names_apart(select: &mut Select) {
 
 /// Renames columns of a statement's result that DataFusion would take for the same as others: `*, a`, `t.a, a`, `a AS x, b AS x`. The
 /// result gets the names that the statement says.
-fn tell_columns_apart(select: &mut Select) {
+///
+/// # Errors
+/// 42702 when ORDER BY names one of several.
+fn tell_columns_apart(select: &mut Select, order_by: Option<&OrderBy>) -> Result<(), SqlError> {
     let is_star =
         |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
     let among_all = select.projection.iter().any(is_star);
@@ -326,12 +335,29 @@ fn tell_columns_apart(select: &mut Select) {
                 Expr::CompoundIdentifier(names) if names.last().is_some_and(|n| bare.contains(&fold(n))) => e,
                 _ => continue,
             },
-            SelectItem::ExprWithAlias { expr, alias } if !aliases.insert(fold(alias)) => expr,
+            SelectItem::ExprWithAlias { expr, alias } if !aliases.insert(fold(alias)) => {
+                refuse_order_by(order_by, alias)?;
+                expr
+            }
             _ => continue,
         };
         let expr = std::mem::replace(expr, Expr::value(Value::Null));
         let alias = Ident::with_quote('"', format!("{expr}:column {}", i + 1));
         *item = SelectItem::ExprWithAlias { expr, alias };
+    }
+    Ok(())
+}
+
+/// Refuses ORDER BY the name of several columns.
+fn refuse_order_by(order_by: Option<&OrderBy>, name: &Ident) -> Result<(), SqlError> {
+    let Some(OrderBy { kind: OrderByKind::Expressions(by), .. }) = order_by else { return Ok(()) };
+    let names = |e: &OrderByExpr| matches!(&e.expr, Expr::Identifier(of) if fold(of) == fold(name));
+    match by.iter().any(names) {
+        true => {
+            let message = format!("ORDER BY \"{}\" is ambiguous", fold(name));
+            Err(SqlError::failed(state::AMBIGUOUS_COLUMN, message))
+        }
+        false => Ok(()),
     }
 }
 

@@ -2,7 +2,9 @@
 //! would hear of a syntax error.
 
 use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use super::dialect::LodeDialect;
 
 /// First words of such statements.
 const REFUSED: [&[&str]; 30] = [
@@ -58,6 +60,26 @@ pub(super) fn skip(parser: &mut Parser<'_>) -> Option<String> {
         parser.next_token();
     }
     Some(words.join(" ").to_uppercase())
+}
+
+/// Clauses that the parser does not know.
+const CLAUSES: [&[&str]; 2] = [&["where", "current", "of"], &["exclude", "using"]];
+
+/// The clause of PostgreSQL that the parser has stopped within, or right behind. Lode has none of these.
+pub(super) fn at(script: &str, line: u64, column: u64) -> Option<String> {
+    let tokens = Tokenizer::new(&LodeDialect, script).tokenize_with_location().ok()?;
+    let tokens: Vec<_> = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
+    let stopped = tokens.iter().position(|t| (t.span.start.line, t.span.start.column) == (line, column))?;
+    let is = |at: usize, word: &str| match &tokens[at].token {
+        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    let begins = |words: &[&str], at: usize| words.iter().enumerate().all(|(n, word)| is(at + n, word));
+    let found = CLAUSES.iter().find(|words| {
+        let first = (stopped + 1).saturating_sub(words.len() + 1);
+        (first..=stopped).any(|at| at + words.len() <= tokens.len() && begins(words, at))
+    })?;
+    Some(found.join(" ").to_uppercase())
 }
 
 #[cfg(test)]

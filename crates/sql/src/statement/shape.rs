@@ -18,12 +18,12 @@ use datafusion::arrow::compute::kernels::cast_utils::{
 };
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Interval,
-    LimitClause, NamedWindowExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, TypedString, UnaryOperator, Value, ValueWithSpan, Visitor, WindowFrame, WindowFrameBound,
-    WindowType, With,
+    LimitClause, NamedWindowExpr, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Statement as Sql, TableAlias, TableFactor, TableWithJoins, TypedString, UnaryOperator, Value,
+    ValueWithSpan, Visitor, WindowFrame, WindowFrameBound, WindowType, With,
 };
 
-use super::fold;
+use super::{fold, is_default};
 use crate::SqlError;
 use crate::error::state;
 use crate::types::unknown_type;
@@ -32,6 +32,74 @@ use crate::types::unknown_type;
 pub(super) struct Shape {
     /// Whether the statement may have parameters.
     pub(super) parameters: bool,
+}
+
+/// PostgreSQL's reserved words that the parser takes for names. Those that stand for values are not among them.
+const RESERVED: [&str; 52] = [
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "as",
+    "asc",
+    "asymmetric",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "collate",
+    "column",
+    "constraint",
+    "create",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "except",
+    "fetch",
+    "for",
+    "foreign",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "in",
+    "initially",
+    "intersect",
+    "into",
+    "lateral",
+    "leading",
+    "limit",
+    "not",
+    "offset",
+    "or",
+    "order",
+    "placing",
+    "primary",
+    "references",
+    "returning",
+    "select",
+    "some",
+    "symmetric",
+    "then",
+    "to",
+    "trailing",
+    "union",
+    "where",
+    "with",
+];
+
+/// Refuses a reserved word as a name. Quoted it is one.
+fn not_reserved(name: &Ident) -> Flow {
+    let word = name.value.to_ascii_lowercase();
+    match name.quote_style.is_none() && RESERVED.contains(&word.as_str()) {
+        true => wrong(
+            state::SYNTAX_ERROR,
+            format!("{} is a reserved word: quoted it is a name", word.to_uppercase()),
+        ),
+        false => Flow::Continue(()),
+    }
 }
 
 type Flow = ControlFlow<SqlError>;
@@ -60,6 +128,12 @@ impl Visitor for Shape {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> Flow {
+        select.projection.iter().try_for_each(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } if alias.quote_style == Some('\'') => {
+                wrong(state::SYNTAX_ERROR, format!("{alias} is a string, not a name"))
+            }
+            _ => Flow::Continue(()),
+        })?;
         distinct_tables(&select.from)?;
         if let GroupByExpr::Expressions(by, _) = &select.group_by {
             let columns = select_count(select);
@@ -71,8 +145,23 @@ impl Visitor for Shape {
         })
     }
 
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> Flow {
+        name.0.iter().filter_map(|part| part.as_ident()).try_for_each(not_reserved)
+    }
+
+    fn pre_visit_statement(&mut self, statement: &Sql) -> Flow {
+        match statement {
+            Sql::CreateTable(create) => create.columns.iter().try_for_each(|c| not_reserved(&c.name)),
+            _ => Flow::Continue(()),
+        }
+    }
+
     fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
         match expr {
+            Expr::Identifier(name) => not_reserved(name),
+            Expr::BinaryOp { left, right, .. } if is_default(left) || is_default(right) => {
+                wrong(state::SYNTAX_ERROR, "DEFAULT stands for itself")
+            }
             Expr::Subquery(query) if column_count(query).is_some_and(|n| n != 1) => {
                 wrong(state::SYNTAX_ERROR, "subquery must return only one column")
             }

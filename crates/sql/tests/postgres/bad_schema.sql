@@ -8,6 +8,7 @@ CREATE TABLE bad (a NOSUCHTYPE);
 CREATE TABLE bad (a VARCHAR(0));
 CREATE TABLE bad (a CHAR(-1));
 CREATE TABLE bad (a NUMERIC(0));
+-- differs: not-there-or-not-syntax: 42601
 CREATE TABLE bad (a NUMERIC(5, 2, 1));
 CREATE TABLE bad (a INTEGER(5));
 CREATE TABLE bad (a VARCHAR(x));
@@ -74,6 +75,7 @@ DROP VIEW base;
 DROP TABLE base;
 DROP INDEX base_pkey;
 DROP SCHEMA nosuch;
+-- differs: public-stays: 0A000
 DROP SCHEMA public RESTRICT;
 CREATE TABLE "" (a INTEGER);
 CREATE TABLE bad (a INTEGER) WITH (nosuch = 1);

@@ -12,6 +12,7 @@ COPY (SELECT id, seconds FROM songs WHERE seconds IS NOT NULL ORDER BY seconds D
 COPY (SELECT title, count(*) AS n FROM songs WHERE id < 3 GROUP BY title ORDER BY title) TO STDOUT WITH (FORMAT csv, HEADER);
 COPY songs TO STDOUT WITH (FORMAT csv);
 COPY songs (id, title, price) TO STDOUT (FORMAT csv, HEADER true, DELIMITER ';');
+-- differs: copy-options: 42601
 COPY songs (id, title) TO STDOUT (FORMAT csv, FORCE_QUOTE *);
 COPY songs (id, title) TO STDOUT (FORMAT csv, QUOTE '''', NULL 'none');
 COPY songs (id, price, on_air) TO STDOUT (NULL '-', DELIMITER '|');
@@ -28,6 +29,9 @@ COPY (DELETE FROM songs WHERE id = 5 RETURNING id) TO STDOUT;
 CREATE VIEW short_songs AS SELECT id, title FROM songs WHERE seconds < 100;
 COPY (SELECT * FROM short_songs ORDER BY id) TO STDOUT;
 -- Errors.
+-- differs: views-are-copied: rows
+-- > 3	Two\nlines, "quoted"
+-- > 4	
 COPY short_songs TO STDOUT;
 COPY nosuch TO STDOUT;
 COPY songs (nosuch) TO STDOUT;
@@ -38,5 +42,6 @@ COPY songs TO STDOUT (QUOTE '"');
 COPY songs TO STDOUT (FORMAT csv, FORMAT text);
 COPY songs TO STDOUT (HEADER maybe);
 COPY (SELECT 1 / 0) TO STDOUT;
+-- differs: copy-options: 0A000
 COPY songs TO STDOUT (FORMAT csv, FORCE_QUOTE (nosuch));
 SELECT count(*) FROM songs;

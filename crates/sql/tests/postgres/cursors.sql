@@ -33,8 +33,9 @@ COMMIT;
 FETCH old;
 -- Backward.
 BEGIN;
-DECLARE back SCROLL CURSOR FOR SELECT no FROM lines ORDER BY no LIMIT 5;
 -- differs: cursors-go-forward: 0A000
+DECLARE back SCROLL CURSOR FOR SELECT no FROM lines ORDER BY no LIMIT 5;
+-- differs: cursors-go-forward: 25P02
 FETCH LAST FROM back;
 ROLLBACK;
 BEGIN;
@@ -63,7 +64,9 @@ DECLARE c CURSOR FOR SELECT 2 AS a;
 ROLLBACK;
 BEGIN;
 DECLARE fails CURSOR FOR SELECT 1 / (no - 3) AS q FROM lines ORDER BY no;
+-- differs: fetch-computes-ahead: 22012
 FETCH 2 FROM fails;
+-- differs: fetch-computes-ahead: 25P02
 FETCH 1 FROM fails;
 FETCH 1 FROM fails;
 COMMIT;

@@ -18,18 +18,24 @@ SELECT id, name, qty FROM parts ORDER BY id;
 BEGIN;
 -- any rows
 EXPLAIN ANALYZE INSERT INTO parts (name, qty) VALUES ('gear', 1);
+-- differs: explain-analyze-undoes: rows
+-- | 2
 SELECT count(*) FROM parts;
 ROLLBACK;
 SELECT count(*) FROM parts;
 BEGIN;
 -- any rows
 EXPLAIN ANALYZE UPDATE parts SET qty = qty + 100;
+-- differs: explain-analyze-undoes: rows
+-- | 30
 SELECT sum(qty) FROM parts;
 ROLLBACK;
 SELECT sum(qty) FROM parts;
 BEGIN;
 -- any rows
 EXPLAIN ANALYZE DELETE FROM parts WHERE id = 1;
+-- differs: explain-analyze-undoes: rows
+-- | 2
 SELECT count(*) FROM parts;
 ROLLBACK;
 SELECT count(*) FROM parts;

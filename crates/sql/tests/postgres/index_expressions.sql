@@ -57,5 +57,6 @@ CREATE INDEX bad ON contacts (lower(nosuch));
 CREATE INDEX bad ON contacts (nosuchfunction(email));
 CREATE INDEX bad ON contacts (count(id));
 CREATE INDEX bad ON contacts (score + 1);
+-- differs: not-there-or-not-syntax: 0A000
 CREATE INDEX bad ON contacts ((SELECT 1));
 DROP INDEX contacts_lower, contacts_abs, contacts_coalesce;

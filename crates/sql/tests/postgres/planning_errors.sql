@@ -66,6 +66,8 @@ SELECT ARRAY[1, 'x'];
 -- Subqueries.
 SELECT (SELECT id, name FROM a);
 SELECT (SELECT id FROM a);
+-- differs: subqueries-need-no-name: rows
+-- | 1
 SELECT * FROM (SELECT 1);
 SELECT 1 WHERE 1 = (SELECT id FROM a);
 SELECT id FROM a WHERE (id, n) IN (SELECT id FROM a);

@@ -68,6 +68,7 @@ INSERT INTO "public"."User" ("email") VALUES ('bo@example.com');
 INSERT INTO "public"."Post" ("title", "authorId") VALUES ('x', 99);
 DELETE FROM "public"."User" WHERE ("public"."User"."id" = 1 AND 1=1);
 INSERT INTO "public"."Post" ("authorId") VALUES (1);
+-- differs: reserved-words: 42P01
 SELECT id FROM User;
 SELECT "Id" FROM "User";
 -- Migrations that follow.

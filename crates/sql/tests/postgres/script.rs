@@ -48,7 +48,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<Statement>, String> {
         }
         if rest.starts_with("--") {
             let (comment, after) = rest.split_once('\n').unwrap_or((rest, ""));
-            comments.push(comment.trim_end());
+            comments.push(comment.trim_end_matches([' ', '\r']));
             rest = after;
             continue;
         }
@@ -84,9 +84,10 @@ pub(crate) fn split(text: &str) -> Result<Vec<Statement>, String> {
                     .split_once(": ")
                     .ok_or_else(|| format!("line {line}: a difference is `NAME: ANSWER`, not {said}"))?;
                 statement.differs = Some(Differs { name: name.to_owned(), answer: lines_of(answer) });
-            } else if let (Some(row), Some(differs)) = (comment.strip_prefix("-- | "), &mut statement.differs)
+            } else if let Some(differs) = &mut statement.differs
+                && let Some(line) = comment.strip_prefix("-- ").filter(|l| l.starts_with(['|', '>']))
             {
-                differs.answer.push(format!("| {row}"));
+                differs.answer.push(line.to_owned());
             }
         }
         statements.push(statement);
