@@ -21,7 +21,7 @@ use lode_page::{Constant, Value};
 use crate::constraints::{self, Declared};
 use crate::ddl;
 use crate::dml::{self, Checks, find_table};
-use crate::drop::drop_references;
+use crate::drop::{drop_references, free_sequence};
 use crate::error::state;
 use crate::names::{beside, check_name, primary_key_name, qualified, split};
 use crate::sequences::{self, NewSequence, identity_options};
@@ -563,6 +563,9 @@ fn drop_columns(
     }
     hidden_columns::drop_unused(txn, name)?;
     for &c in doomed {
+        for (sequence, def) in sequences::owned_by(txn, table.id().raw(), Some(c)) {
+            free_sequence(txn, &sequence, &def, &[name.to_owned()], cascade)?;
+        }
         sequences::drop_owned(txn, table.id().raw(), Some(c));
     }
     let mut def = txn.table(name).expect("it is still there").def().clone();

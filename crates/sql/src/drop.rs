@@ -2,7 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as Sql};
 use lode_engine::{
-    ColumnDef, Constraint, EngineError, Fill, Object, ObjectKind, Relation, Rule, Table, TableDef, WriteTxn,
+    ColumnDef, Constraint, EngineError, Fill, Object, ObjectKind, Relation, Rule, SequenceDef, Table,
+    TableDef, WriteTxn,
 };
 
 use crate::error::state;
@@ -116,6 +117,11 @@ fn drop_tables(txn: &mut WriteTxn, names: Vec<String>, cascade: bool) -> Result<
             check_unread(txn, relation, None, state::DEPENDENT_OBJECTS_STILL_EXIST, &what)?;
         }
     }
+    for (_, id) in &left {
+        for (name, def) in sequences::owned_by(txn, *id, None) {
+            free_sequence(txn, &name, &def, &names, cascade)?;
+        }
+    }
     // Those that go together do not keep each other.
     for (name, _) in &left {
         let Some(table) = txn.table(name) else { continue };
@@ -179,25 +185,38 @@ fn drop_sequence(txn: &mut WriteTxn, name: &str, cascade: bool) -> Result<(), Sq
         let message = format!("\"{}\" is not a sequence", shown(name));
         return Err(SqlError::failed(state::WRONG_OBJECT_TYPE, message));
     };
-    let takes = |c: &ColumnDef| c.fill.sequence() == Some(def.id);
-    let users: Vec<TableDef> =
-        txn.tables().filter(|t| t.def().columns.iter().any(takes)).map(|t| t.def().clone()).collect();
     let is_identity = def.owner.as_ref().is_some_and(|o| o.identity);
-    if cascade && !is_identity {
-        for mut user in users {
-            user.columns.iter_mut().filter(|c| takes(c)).for_each(|c| c.fill = Fill::Null);
-            let table = user.name.clone();
-            txn.alter_table(&table, user)?;
-        }
-    } else if let Some(user) = users.first() {
-        let table = &user.name;
-        let column = user.columns.iter().find(|c| takes(c)).map_or("", |c| c.name.as_str());
-        let message = format!(
-            "cannot drop sequence \"{name}\": the default of column \"{column}\" of table \"{table}\" depends on it"
-        );
-        return Err(SqlError::failed(state::DEPENDENT_OBJECTS_STILL_EXIST, message));
-    }
+    free_sequence(txn, name, &def, &[], cascade && !is_identity)?;
     txn.drop_object(ObjectKind::Sequence, name);
     comments::forget_all(txn, "sequence", def.id);
+    Ok(())
+}
+
+/// Takes a sequence from the defaults of columns, those of `going` excepted.
+///
+/// # Errors
+/// 2BP01 if there are such columns and `cascade` is not given.
+pub(crate) fn free_sequence(
+    txn: &mut WriteTxn,
+    name: &str,
+    def: &SequenceDef,
+    going: &[String],
+    cascade: bool,
+) -> Result<(), SqlError> {
+    let takes = |c: &ColumnDef| c.fill.sequence() == Some(def.id);
+    let uses = |t: &Table| !going.iter().any(|name| name == t.name()) && t.def().columns.iter().any(takes);
+    let users: Vec<TableDef> = txn.tables().filter(|t| uses(t)).map(|t| t.def().clone()).collect();
+    for mut user in users {
+        let table = user.name.clone();
+        if !cascade {
+            let column = user.columns.iter().find(|c| takes(c)).map_or("", |c| c.name.as_str());
+            let message = format!(
+                "cannot drop sequence \"{name}\": the default of column \"{column}\" of table \"{table}\" depends on it"
+            );
+            return Err(SqlError::failed(state::DEPENDENT_OBJECTS_STILL_EXIST, message));
+        }
+        user.columns.iter_mut().filter(|c| takes(c)).for_each(|c| c.fill = Fill::Null);
+        txn.alter_table(&table, user)?;
+    }
     Ok(())
 }

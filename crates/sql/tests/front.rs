@@ -131,6 +131,55 @@ async fn a_cursor_computes_no_more_than_is_fetched() {
     assert_eq!(fails(&s, "FETCH c").await.sqlstate(), "34000");
 }
 
+/// It reads what its transaction had changed, and not what came later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_with_hold_outlives_its_commit_but_no_rollback() {
+    let s = session();
+    s.execute("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)").await.unwrap();
+    s.execute("BEGIN; INSERT INTO t VALUES (3), (4)").await.unwrap();
+    s.execute("DECLARE c CURSOR WITH HOLD FOR SELECT a FROM t ORDER BY a").await.unwrap();
+    assert_eq!(ask(&s, "FETCH 1 FROM c").await, "1");
+    s.execute("COMMIT; DELETE FROM t WHERE a < 4; VACUUM t").await.unwrap();
+    assert_eq!(ask(&s, "FETCH 2 FROM c").await, "2 3");
+    assert_eq!(fails(&s, "DECLARE c CURSOR WITH HOLD FOR SELECT 1").await.sqlstate(), "42P03");
+    s.execute("BEGIN").await.unwrap();
+    assert_eq!(ask(&s, "FETCH ALL FROM c").await, "4");
+    s.execute("ROLLBACK; CLOSE c").await.unwrap();
+    assert_eq!(fails(&s, "FETCH c").await.sqlstate(), "34000");
+    s.execute("BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT a FROM t; ROLLBACK").await.unwrap();
+    assert_eq!(fails(&s, "FETCH c").await.sqlstate(), "34000");
+    s.execute("DECLARE c CURSOR WITH HOLD FOR SELECT a FROM t").await.unwrap();
+    assert_eq!(ask(&s, "FETCH c").await, "4");
+    s.execute("CLOSE ALL").await.unwrap();
+    assert_eq!(fails(&s, "FETCH c").await.sqlstate(), "34000");
+}
+
+/// `COPY (DELETE FROM t) TO` was an error after it had deleted the rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_change_without_returning_changes_nothing() {
+    let s = session();
+    s.execute("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)").await.unwrap();
+    assert_eq!(fails(&s, "COPY (DELETE FROM t) TO STDOUT").await.sqlstate(), "0A000");
+    assert_eq!(ask(&s, "SELECT count(*) FROM t").await, "2");
+    assert_eq!(copy_out(&s, "COPY (DELETE FROM t WHERE a = 1 RETURNING a) TO STDOUT").await, "1\n");
+    assert_eq!(ask(&s, "SELECT count(*) FROM t").await, "1");
+}
+
+/// The default stayed, and each INSERT failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_default_goes_with_the_sequence_of_another_table() {
+    let s = session();
+    s.execute(
+        "CREATE TABLE a (id SERIAL, v INT); CREATE TABLE b (id INT DEFAULT nextval('a_id_seq'), v INT)",
+    )
+    .await
+    .unwrap();
+    assert_eq!(fails(&s, "DROP TABLE a").await.sqlstate(), "2BP01");
+    assert_eq!(fails(&s, "ALTER TABLE a DROP COLUMN id").await.sqlstate(), "2BP01");
+    s.execute("DROP TABLE a CASCADE; INSERT INTO b (v) VALUES (1)").await.unwrap();
+    assert_eq!(ask(&s, "SELECT id IS NULL, v FROM b").await, "true,1");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_name_table_column_and_constraint() {
     let s = session();

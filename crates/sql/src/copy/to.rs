@@ -75,10 +75,17 @@ async fn rows_of(
         true => modifying_with::run(session, &query).await?,
         false => match query.body.as_ref() {
             SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) => match change {
-                Sql::Insert(insert) => dml::insert(session, insert).await?,
-                Sql::Update(update) => dml::update(session, update, None).await?,
-                Sql::Delete(delete) => dml::delete(session, delete, None).await?,
-                other => return Err(SqlError::Unsupported(format!("COPY of {other}"))),
+                Sql::Insert(insert) if insert.returning.is_some() => dml::insert(session, insert).await?,
+                Sql::Update(update) if update.returning.is_some() => {
+                    dml::update(session, update, None).await?
+                }
+                Sql::Delete(delete) if delete.returning.is_some() => {
+                    dml::delete(session, delete, None).await?
+                }
+                _ => {
+                    let message = "COPY query must have a RETURNING clause";
+                    return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
+                }
             },
             _ => {
                 let statement = datafusion::sql::parser::Statement::Statement(Box::new(Sql::Query(query)));
@@ -88,7 +95,7 @@ async fn rows_of(
     };
     match result {
         StatementResult::Rows { schema, stream } => Ok((schema, stream)),
-        _ => Err(SqlError::Unsupported("COPY of a change without RETURNING".into())),
+        _ => unreachable!("a query answers rows"),
     }
 }
 

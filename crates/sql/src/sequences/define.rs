@@ -185,13 +185,18 @@ pub(crate) fn restart_owned(txn: &mut WriteTxn, table: u32) {
     }
 }
 
-/// Drops the sequences that belong to a table, or to one of its columns.
-pub(crate) fn drop_owned(txn: &mut WriteTxn, table: u32, column: Option<u16>) {
+/// The sequences that belong to a table, or to a column of it.
+pub(crate) fn owned_by(txn: &WriteTxn, table: u32, column: Option<u16>) -> Vec<(String, SequenceDef)> {
     let is_owned = |def: &SequenceDef| {
         def.owner.as_ref().is_some_and(|o| o.table == table && column.is_none_or(|c| c == o.column))
     };
-    let owned = txn.sequences().filter(|(_, def)| is_owned(def)).map(|(name, _)| name.to_owned());
-    for name in owned.collect::<Vec<_>>() {
+    let all = txn.sequences().filter(|(_, def)| is_owned(def));
+    all.map(|(name, def)| (name.to_owned(), def.clone())).collect()
+}
+
+/// Drops the sequences that belong to a table, or to one of its columns.
+pub(crate) fn drop_owned(txn: &mut WriteTxn, table: u32, column: Option<u16>) {
+    for (name, _) in owned_by(txn, table, column) {
         if let Some(Object::Sequence(def)) = txn.drop_object(ObjectKind::Sequence, &name) {
             comments::forget_all(txn, "sequence", def.id);
         }

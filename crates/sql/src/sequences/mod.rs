@@ -9,6 +9,6 @@ mod define;
 mod filling;
 mod options;
 
-pub(crate) use define::{NewSequence, define, drop_owned, restart_owned};
+pub(crate) use define::{NewSequence, define, drop_owned, owned_by, restart_owned};
 pub(crate) use filling::alter_filling;
 pub(crate) use options::identity_options;
