@@ -18,6 +18,7 @@ use lode_engine::{Constraint, Deferral, Fill, ReferenceAction, Rule, Snapshot, T
 
 use crate::SqlError;
 use crate::ddl::plain_column;
+use crate::deferral::is_deferrable;
 use crate::dml::find_table;
 use crate::error::state;
 use crate::names::{is_temporary, qualified, quoted, split};
@@ -205,15 +206,6 @@ pub(crate) fn resolve(
         constraints.push(Constraint { name, rule, deferral });
     }
     Ok(constraints)
-}
-
-/// Whether the check of a key of a table waits, or may wait, for the commit.
-pub(crate) fn is_deferrable(of: &TableDef, constraints: &[Constraint], key: &[u16]) -> bool {
-    if *key == of.primary_key {
-        return of.primary_key_deferral != Deferral::None;
-    }
-    let is_of_key = |c: &&Constraint| matches!(&c.rule, Rule::Unique { columns } if columns == key);
-    constraints.iter().find(is_of_key).is_some_and(|c| c.deferral != Deferral::None)
 }
 
 fn numbers(def: &TableDef, names: &[String]) -> Result<Vec<u16>, SqlError> {

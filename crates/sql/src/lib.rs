@@ -20,6 +20,7 @@ mod create_like;
 mod cursor;
 mod cursors;
 mod ddl;
+mod deferral;
 mod dml;
 mod drop;
 pub mod error;

@@ -29,7 +29,7 @@ use super::rewrite::{self, RowQuery};
 use super::set::set;
 use super::shared::{cast_assigned, column_numbers, plan_query, row_identities, run_to_end};
 use crate::arrow_convert::to_arrow;
-use crate::constraints::is_deferrable;
+use crate::deferral::is_deferrable;
 use crate::error::state;
 use crate::index_elements::Target;
 use crate::names::{PROPOSED, TARGET, primary_key_name, split};

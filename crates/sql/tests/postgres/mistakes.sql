@@ -20,6 +20,7 @@ SELECT * FROM orders WHERE customername = NULL;
 SELECT * FROM orders WHERE id = 1 OR;
 SELECT id, sum(total) FROM orders;
 SELECT customername, sum(total) AS s FROM orders WHERE s > 10 GROUP BY customername;
+-- unordered
 -- differs: having-names-columns: rows
 -- | Ann	99.50
 -- | Bob	20.00

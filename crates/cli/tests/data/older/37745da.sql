@@ -1,0 +1,12 @@
+CREATE TABLE p (id INT PRIMARY KEY, name VARCHAR(20) NOT NULL, at TIMESTAMP, price DECIMAL(10,2), ok BOOLEAN, CONSTRAINT nm UNIQUE (name), CHECK (id > 0));
+CREATE TABLE c (a INT, b TEXT, pid INT REFERENCES p (id) ON DELETE CASCADE, w BIGINT, PRIMARY KEY (a, b));
+CREATE INDEX c_w ON c USING btree (w, pid);
+CREATE TABLE old_pages (k BIGINT PRIMARY KEY, v TEXT) WITH (changes = 'pages');
+CREATE TABLE logs (n INT, s TEXT);
+INSERT INTO p SELECT n, 'name ' || n, TIMESTAMP '2024-01-01 00:00:00', n * 1.25, n % 2 = 0 FROM generate_series(1, 40) AS t(n);
+INSERT INTO c SELECT value % 7, 'b' || value, value % 40 + 1, value * 3 FROM generate_series(1, 120);
+INSERT INTO old_pages VALUES (1, 'one'), (2, 'two'), (3, NULL);
+INSERT INTO logs VALUES (1, 'x'), (2, 'y');
+UPDATE p SET name = 'changed' WHERE id = 7;
+DELETE FROM p WHERE id = 11;
+UPDATE old_pages SET v = 'TWO' WHERE k = 2;
