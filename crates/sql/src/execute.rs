@@ -125,12 +125,16 @@ impl Session {
     }
 
     /// What ON COMMIT of temporary tables says, as a part of the open transaction or in transactions of their own.
-    fn end_of_transaction(&self) -> BoxFuture<'_, Result<(), SqlError>> {
+    async fn end_of_transaction(&self) -> Result<(), SqlError> {
+        let temporaries: Temporaries = self.kept().of();
+        match temporaries.is_empty() {
+            true => Ok(()),
+            false => self.clear_temporaries(temporaries).await,
+        }
+    }
+
+    fn clear_temporaries(&self, temporaries: Temporaries) -> BoxFuture<'_, Result<(), SqlError>> {
         Box::pin(async move {
-            let temporaries: Temporaries = self.kept().of();
-            if temporaries.is_empty() {
-                return Ok(());
-            }
             for sql in temporaries.at_commit(&self.snapshot().await?)? {
                 for statement in Statement::parse(&sql)? {
                     self.run_generally(&statement).await?;
@@ -213,17 +217,23 @@ impl Session {
         short::run(self, shape, values).instrument(span).await
     }
 
-    async fn run_generally(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
-        let span = tracing::info_span!("statement", sql = %TracedSql(statement));
-        if statement.depth <= SHALLOW_DEPTH_MAX {
-            return run(self, statement).instrument(span).await;
-        }
-        let (session, statement) = (self.clone(), statement.clone());
-        let run = async move {
-            let resolved = session.resolved(&statement)?;
-            run(&session, resolved.as_ref().unwrap_or(&statement)).instrument(span).await
-        };
-        on_deep_stack(run).await
+    /// Boxed: a short statement shall not carry the room for the general path.
+    fn run_generally<'a>(
+        &'a self,
+        statement: &'a Statement,
+    ) -> BoxFuture<'a, Result<StatementResult, SqlError>> {
+        Box::pin(async move {
+            let span = tracing::info_span!("statement", sql = %TracedSql(statement));
+            if statement.depth <= SHALLOW_DEPTH_MAX {
+                return run(self, statement).instrument(span).await;
+            }
+            let (session, statement) = (self.clone(), statement.clone());
+            let run = async move {
+                let resolved = session.resolved(&statement)?;
+                run(&session, resolved.as_ref().unwrap_or(&statement)).instrument(span).await
+            };
+            on_deep_stack(run).await
+        })
     }
 
     /// Runs a script and collects the rows of its last statement; empty when that has none.

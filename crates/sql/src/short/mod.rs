@@ -205,7 +205,8 @@ async fn known(session: &Session, shape: &Shape) -> Option<Known> {
     let may_be_short = shape.compared.is_empty() || tables.iter().any(|t| may_be_found(t, &shape.compared));
     let what = match may_be_short {
         false => Known::Not(tables),
-        true => match planned(session, &snapshot, &tables, shape).await {
+        // Boxed: a statement whose plan is known shall not carry the room for planning.
+        true => match Box::pin(planned(session, &snapshot, &tables, shape)).await {
             Ok(Planned::Short(plan)) => Known::Short(plan),
             Ok(Planned::Not) => Known::Not(tables),
             // What is an error with parameters may be right with literals, which have no type yet.

@@ -287,7 +287,7 @@ impl ShortPlan {
             return Ok(Outcome::General);
         }
         let (count, columns) = if let Some(rest) = rest {
-            match self.rest(rest, snapshot, &table, parameters, counts).await? {
+            match Box::pin(self.rest(rest, snapshot, &table, parameters, counts)).await? {
                 Outcome::Done(result) => (result.num_rows(), result.columns().to_vec()),
                 Outcome::Stale => return Ok(Outcome::Stale),
                 Outcome::General => return Ok(Outcome::General),
