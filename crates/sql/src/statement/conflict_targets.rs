@@ -8,14 +8,10 @@
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::likes::is_solid;
+use super::likes::{is_solid, is_word};
 
 /// What the name of a target begins with. No constraint has such a name.
 const PREFIX: char = '\u{1f}';
-
-fn is_word(t: &TokenWithSpan, text: &str) -> bool {
-    matches!(&t.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
-}
 
 /// The tokens with such targets as names of constraints.
 pub(super) fn with_named_targets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {

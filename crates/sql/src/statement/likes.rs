@@ -20,6 +20,11 @@ pub(crate) struct Like {
     pub(crate) options: Options,
 }
 
+/// Whether a token is this word, unquoted and in any case.
+pub(super) fn is_word(t: &TokenWithSpan, text: &str) -> bool {
+    matches!(&t.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
+}
+
 fn word(t: &TokenWithSpan) -> Option<String> {
     match &t.token {
         Token::Word(w) if w.quote_style.is_none() => Some(w.value.to_lowercase()),
@@ -33,7 +38,7 @@ pub(super) fn is_solid(t: &TokenWithSpan) -> bool {
 
 /// The tokens without these, and where they were.
 pub(super) fn without_likes(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<(Location, Like)>) {
-    if !tokens.iter().any(|t| word(t).as_deref() == Some("like")) {
+    if !tokens.iter().any(|t| is_word(t, "like")) {
         return (tokens, Vec::new());
     }
     let (mut kept, mut found): (Vec<TokenWithSpan>, Vec<(Location, Like)>) = Default::default();

@@ -17,7 +17,7 @@ use super::depth;
 use super::dialect::LodeDialect;
 use super::identifiers::Overriding;
 use super::inline::{Inline, inline_rows};
-use super::likes::{Like, without_likes};
+use super::likes::{Like, is_word, without_likes};
 use super::refused;
 use super::relations::{self, RelationStatement};
 use super::sequences::{self, SequenceStatement};
@@ -232,7 +232,7 @@ fn options_in_order(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         _ => String::new(),
     };
     let mut at = 0;
-    while let Some(found) = tokens[at..].iter().position(|t| word(t) == "identity") {
+    while let Some(found) = tokens[at..].iter().position(|t| is_word(t, "identity")) {
         at += found + 1;
         let solid = |t: &TokenWithSpan| !matches!(t.token, Token::Whitespace(_));
         let Some(open) = tokens[at..].iter().position(solid).map(|i| at + i) else { break };
@@ -282,8 +282,7 @@ fn options_in_order(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 /// The tokens without `OVERRIDING SYSTEM VALUE` and `OVERRIDING USER VALUE`, which the parser does not know, and where these
 /// were.
 fn without_overriding(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<(Location, Overriding)>) {
-    let is = |t: &TokenWithSpan, text: &str| matches!(&t.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text));
-    if !tokens.iter().any(|t| is(t, "overriding")) {
+    if !tokens.iter().any(|t| is_word(t, "overriding")) {
         return (tokens, Vec::new());
     }
     let solid: Vec<usize> =
@@ -292,11 +291,11 @@ fn without_overriding(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<(L
     for three in solid.windows(3) {
         let [a, b, c] = [&tokens[three[0]], &tokens[three[1]], &tokens[three[2]]];
         let what = match () {
-            () if is(b, "system") => Overriding::System,
-            () if is(b, "user") => Overriding::User,
+            () if is_word(b, "system") => Overriding::System,
+            () if is_word(b, "user") => Overriding::User,
             () => continue,
         };
-        if is(a, "overriding") && is(c, "value") {
+        if is_word(a, "overriding") && is_word(c, "value") {
             left_out.extend(three.iter().copied());
             found.push((a.span.start, what));
         }
