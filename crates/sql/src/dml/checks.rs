@@ -10,7 +10,6 @@
 //! another transaction changed meanwhile is a conflict.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
@@ -20,13 +19,12 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, visit_expressions};
 use lode_engine::{ColumnDef, Fill, Rule, TableDef};
 
 use crate::arrow_convert::arrow_type;
 use crate::error::state;
 use crate::semantics::timestamp_digits::rounded;
-use crate::statement::parse_expression;
+use crate::statement::{has_subquery, parse_expression};
 use crate::types::timestamp_digits;
 use crate::{SqlError, semantics};
 
@@ -283,13 +281,7 @@ pub(crate) fn type_of(session: &SessionState, table: &TableDef, text: &str) -> R
 /// # Errors
 /// 0A000 for a subquery, whose tables are not known here; those of planning.
 fn logical(session: &SessionState, text: &str, df: &DFSchema) -> Result<Expr, SqlError> {
-    let subquery =
-        |e: &SqlExpr| matches!(e, SqlExpr::Subquery(_) | SqlExpr::InSubquery { .. } | SqlExpr::Exists { .. });
-    let found = visit_expressions(&parse_expression(text)?, |e| match subquery(e) {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    });
-    if found.is_break() {
+    if has_subquery(&parse_expression(text)?) {
         let message = format!("cannot use a subquery in an expression over one row: {text}");
         return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
     }

@@ -31,7 +31,7 @@ use super::rewrite;
 use crate::error::state;
 use crate::names::{RETURNED, split};
 use crate::session::{plan, start};
-use crate::statement::{OutputNames, StatementResult, fold, prepare, table_name};
+use crate::statement::{OutputNames, StatementResult, fold, has_subquery, prepare, table_name};
 use crate::types::arrow_schema;
 use crate::{Session, SqlError};
 
@@ -129,6 +129,10 @@ impl ReturningQuery {
                     else {
                         return Err(SqlError::Unsupported(format!("RETURNING {item}")));
                     };
+                    if has_subquery(&e) {
+                        let what = "a subquery in RETURNING beside FROM or USING";
+                        return Err(SqlError::Unsupported(what.into()));
+                    }
                     exprs.push(state.create_logical_expr(&e.to_string(), rows.schema())?);
                     names.extend(OutputNames::of_items(std::slice::from_ref(given)).first_name());
                     continue;

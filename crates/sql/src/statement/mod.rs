@@ -32,7 +32,7 @@ pub(crate) use likes::Like;
 pub(crate) use names::check_names;
 pub(crate) use output_names::{OutputNames, column_name};
 pub use parse::Statement;
-pub(crate) use prepare::{prepare, prepare_with_parameters};
+pub(crate) use prepare::{has_subquery, prepare, prepare_with_parameters};
 pub(crate) use relations::{FillingChange, RelationAction, RelationStatement};
 pub use result::StatementResult;
 pub(crate) use sequences::{SequenceOption, SequenceStatement};

@@ -364,7 +364,8 @@ fn refuse_order_by(order_by: Option<&OrderBy>, name: &Ident) -> Result<(), SqlEr
 /// DataFusion's name of every subquery in an expression, whatever it selects.
 const SUBQUERY: &str = "(<subquery>)";
 
-fn has_subquery(expr: &Expr) -> bool {
+/// Whether an expression has a query within it.
+pub(crate) fn has_subquery(expr: &Expr) -> bool {
     let is_subquery =
         |e: &Expr| matches!(e, Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. });
     let found = visit_expressions(expr, |e| match is_subquery(e) {
