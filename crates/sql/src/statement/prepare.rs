@@ -30,7 +30,7 @@ use crate::{SqlError, series};
 /// # Errors
 /// When the tree shows a mistake by itself; when a clause would be ignored.
 pub(crate) fn prepare(parsed: &mut Parsed) -> Result<(), SqlError> {
-    prepare_as(parsed, Shape { parameters: false })
+    prepare_as(parsed, Shape { parameters: false, sets: false })
 }
 
 /// Prepares a statement that may have parameters.
@@ -38,7 +38,7 @@ pub(crate) fn prepare(parsed: &mut Parsed) -> Result<(), SqlError> {
 /// # Errors
 /// As [`prepare`].
 pub(crate) fn prepare_with_parameters(parsed: &mut Parsed) -> Result<(), SqlError> {
-    prepare_as(parsed, Shape { parameters: true })
+    prepare_as(parsed, Shape { parameters: true, sets: false })
 }
 
 fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
@@ -52,6 +52,7 @@ fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
                 return Err(SqlError::failed(state::SYNTAX_ERROR, "INSERT needs INTO"));
             }
             assignments::expand(sql)?;
+            shape.sets = matches!(sql.as_ref(), Sql::Set(_));
             if let ControlFlow::Break(e) = Visit::visit(sql.as_ref(), &mut shape) {
                 return Err(e);
             }

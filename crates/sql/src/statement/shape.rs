@@ -32,6 +32,8 @@ use crate::types::unknown_type;
 pub(super) struct Shape {
     /// Whether the statement may have parameters.
     pub(super) parameters: bool,
+    /// Whether the statement is SET: `on` and `group` are values there, not names.
+    pub(super) sets: bool,
 }
 
 /// PostgreSQL's reserved words that the parser takes for names. Those that stand for values are not among them.
@@ -158,7 +160,7 @@ impl Visitor for Shape {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
         match expr {
-            Expr::Identifier(name) => not_reserved(name),
+            Expr::Identifier(name) if !self.sets => not_reserved(name),
             Expr::BinaryOp { left, right, .. } if is_default(left) || is_default(right) => {
                 wrong(state::SYNTAX_ERROR, "DEFAULT stands for itself")
             }
