@@ -36,6 +36,7 @@ use crate::types::arrow_schema;
 use crate::{Session, SqlError};
 
 /// What RETURNING asks of the rows of a table, as a query.
+#[derive(Clone)]
 pub(crate) struct ReturningQuery {
     items: Vec<SelectItem>,
     /// The name by which the expressions know the table.
@@ -79,9 +80,7 @@ impl ReturningQuery {
         prepare(&mut parsed)?;
         Ok((parsed, names))
     }
-}
 
-impl ReturningQuery {
     /// The plan of the query over rows that have columns of other tables as well, and the names of its columns.
     async fn over_all(
         self,
@@ -104,21 +103,12 @@ impl ReturningQuery {
             rows.project(seen.map(|(c, (of, name))| Expr::Column(c).alias_qualified(of.clone(), name)))?;
         let rows = rows.build()?;
         // The clauses are prepared as those of a query.
-        let (parsed, _) =
-            Self { items: self.items.clone(), alias: self.alias.clone(), schema: self.schema.clone() }
-                .parsed()?;
-        let prepared = match parsed {
-            Parsed::Statement(sql) => match *sql {
-                Sql::Query(query) => match *query.body {
-                    SetExpr::Select(select) => select.projection,
-                    _ => unreachable!("SELECT 1 is a SELECT"),
-                },
-                _ => unreachable!("it was made so"),
-            },
-            _ => unreachable!("it was made so"),
-        };
+        let made_so = "the query is a SELECT";
+        let (Parsed::Statement(sql), _) = self.clone().parsed()? else { unreachable!("{made_so}") };
+        let Sql::Query(query) = *sql else { unreachable!("{made_so}") };
+        let SetExpr::Select(select) = *query.body else { unreachable!("{made_so}") };
         let (mut exprs, mut names): (Vec<Expr>, Vec<String>) = Default::default();
-        for (item, given) in prepared.into_iter().zip(&self.items) {
+        for (item, given) in select.projection.into_iter().zip(&self.items) {
             let of = match &item {
                 SelectItem::Wildcard(_) => None,
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {

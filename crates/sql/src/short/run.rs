@@ -339,7 +339,10 @@ impl ShortPlan {
                 let values: Vec<ArrayRef> = values.into_iter().flatten().collect();
                 let proposed = proposed(&table, &values, rows, checks)?;
                 match upsert {
-                    Some(upsert) => self.upsert(txn, &table, (proposed, rows), upsert, checks, parameters),
+                    Some(upsert) => {
+                        let at = (&snapshot, &table);
+                        self.upsert(txn, at, (proposed, rows), upsert, checks, parameters)
+                    }
                     None => self.insert(txn, &table, &proposed, rows, parameters),
                 }
             }
@@ -423,22 +426,21 @@ impl ShortPlan {
     fn upsert(
         &self,
         txn: &mut WriteTxn,
-        table: &Arc<Table>,
+        (snapshot, table): (&Snapshot, &Arc<Table>),
         (proposed, rows): (BTreeMap<u16, ArrayRef>, usize),
         upsert: &Upsert,
         checks: &Checks,
         parameters: &[ScalarValue],
     ) -> Result<Outcome<Changed>, SqlError> {
-        let snapshot = txn.current()?;
-        let found = upsert.conflict.resolve(&snapshot, table, &proposed, rows)?;
-        let (inserted, mut places) = found.inserted(&proposed)?;
+        let found = upsert.conflict.resolve(snapshot, table, &proposed, rows)?;
+        let (inserted, places) = found.inserted(&proposed)?;
         let Some(update) = upsert.update.as_ref().filter(|_| !found.conflicting.is_empty()) else {
             return self.insert(txn, table, &inserted, places.len(), parameters);
         };
-        if !dml::referenced_on_update(&snapshot, table, &update.set).is_empty() {
+        if !dml::referenced_on_update(snapshot, table, &update.set).is_empty() {
             return Ok(Outcome::General);
         }
-        let updated = update.updated(&snapshot, table, &found.conflicting, &proposed, parameters)?;
+        let updated = update.updated(snapshot, table, &found.conflicting, &proposed, parameters)?;
         let Some(mut updated) = updated else { return Ok(Outcome::General) };
         checks.complete(&mut updated.known, updated.rows.len())?;
         let returned = match self.returned(&updated.known, updated.rows.len(), parameters) {
@@ -449,10 +451,8 @@ impl ShortPlan {
                     return Ok(Outcome::General);
                 };
                 let both = concat_batches(&of_updated.schema(), [&of_inserted, &of_updated])?;
-                let count = places.len();
-                places.extend(&updated.places);
-                let order = sort_to_indices(&UInt64Array::from(places.clone()), None, None)?;
-                places.truncate(count);
+                let all: UInt64Array = places.iter().chain(&updated.places).copied().collect();
+                let order = sort_to_indices(&all, None, None)?;
                 Some(take_record_batch(&both, &order)?)
             }
             Some(of_updated) => of_updated,
