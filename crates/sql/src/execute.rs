@@ -359,14 +359,10 @@ pub(crate) async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementRes
     match sql {
         Sql::Query(query) if modifies(query) => modifying_with::run(session, query).await,
         Sql::Query(query) => match change_with(query)? {
-            Some((with, Sql::Insert(insert))) => dml::insert(session, &dml::with_source(insert, with)?).await,
-            Some((with, Sql::Update(update))) => dml::update(session, update, Some(with)).await,
-            Some((with, Sql::Delete(delete))) => dml::delete(session, delete, Some(with)).await,
-            _ => session.query(Parsed::Statement(Box::new(sql.clone()))).await,
+            Some((with, change)) => dml::change(session, change, Some(with)).await,
+            None => session.query(Parsed::Statement(Box::new(sql.clone()))).await,
         },
-        Sql::Insert(insert) => dml::insert(session, insert).await,
-        Sql::Update(update) => dml::update(session, update, None).await,
-        Sql::Delete(delete) => dml::delete(session, delete, None).await,
+        Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => dml::change(session, sql, None).await,
         Sql::Truncate(truncate) => dml::truncate(session, truncate).await,
         Sql::Copy { source, to, target, options, legacy_options, values } => {
             let copy = copy::Copy::parse(source, *to, target, options, legacy_options, values)?;

@@ -30,7 +30,7 @@ use crate::transaction::TransactionStatus;
 use crate::{Session, SqlError, dml};
 
 /// The statement of a part that changes rows.
-fn change_of(query: &Query) -> Option<&Sql> {
+pub(crate) fn change_of(query: &Query) -> Option<&Sql> {
     match query.body.as_ref() {
         SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) => Some(change),
         _ => None,
@@ -108,15 +108,7 @@ async fn changing(
         return Err(SqlError::Unsupported(what));
     }
     changed.extend(target(change).and_then(|name| table_name(name).ok()));
-    match change {
-        Sql::Insert(insert) => match with {
-            Some(with) => dml::insert(session, &dml::with_source(insert, with)?).await,
-            None => dml::insert(session, insert).await,
-        },
-        Sql::Update(update) => dml::update(session, update, with).await,
-        Sql::Delete(delete) => dml::delete(session, delete, with).await,
-        other => Err(SqlError::Unsupported(format!("{other} within WITH"))),
-    }
+    dml::change(session, change, with).await
 }
 
 /// The name of the table that a part changes.

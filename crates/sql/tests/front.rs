@@ -160,7 +160,14 @@ async fn a_copy_of_a_change_without_returning_changes_nothing() {
     let s = session();
     s.execute("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)").await.unwrap();
     assert_eq!(fails(&s, "COPY (DELETE FROM t) TO STDOUT").await.sqlstate(), "0A000");
+    let twice = "COPY (WITH x AS (INSERT INTO t VALUES (3) RETURNING a) DELETE FROM t) TO STDOUT";
+    assert_eq!(fails(&s, twice).await.sqlstate(), "0A000");
     assert_eq!(ask(&s, "SELECT count(*) FROM t").await, "2");
+    // Its WITH was left out: the DELETE took the table of this name.
+    s.execute("CREATE TABLE few (a INT)").await.unwrap();
+    let with = "COPY (WITH few AS (SELECT 7 AS a) DELETE FROM t USING few WHERE few.a = t.a + 5 RETURNING t.a) TO STDOUT";
+    assert_eq!(copy_out(&s, with).await, "2\n");
+    s.execute("INSERT INTO t VALUES (2)").await.unwrap();
     assert_eq!(copy_out(&s, "COPY (DELETE FROM t WHERE a = 1 RETURNING a) TO STDOUT").await, "1\n");
     assert_eq!(ask(&s, "SELECT count(*) FROM t").await, "1");
 }

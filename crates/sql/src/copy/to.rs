@@ -12,7 +12,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::Compression;
 use datafusion::parquet::file::properties::WriterProperties;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, SetExpr, Statement as Sql};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, Statement as Sql};
 use futures::StreamExt;
 
 use super::Source;
@@ -20,7 +20,7 @@ use super::format::{Format, LineFormat};
 use super::line_writer::LineWriter;
 use crate::copy_stream::CopyOut;
 use crate::error::state;
-use crate::modifying_with::{self, modifies};
+use crate::modifying_with::{self, change_of, modifies};
 use crate::statement::{Statement, StatementResult};
 use crate::threads::blocking;
 use crate::{Session, SqlError, dml};
@@ -71,27 +71,24 @@ async fn rows_of(
         Source::Query(query) => query,
         Source::Table { name, columns } => select(&name, &columns)?,
     };
-    let result = match modifies(&query) {
-        true => modifying_with::run(session, &query).await?,
-        false => match query.body.as_ref() {
-            SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) => match change {
-                Sql::Insert(insert) if insert.returning.is_some() => dml::insert(session, insert).await?,
-                Sql::Update(update) if update.returning.is_some() => {
-                    dml::update(session, update, None).await?
-                }
-                Sql::Delete(delete) if delete.returning.is_some() => {
-                    dml::delete(session, delete, None).await?
-                }
-                _ => {
-                    let message = "COPY query must have a RETURNING clause";
-                    return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
-                }
-            },
-            _ => {
-                let statement = datafusion::sql::parser::Statement::Statement(Box::new(Sql::Query(query)));
-                session.query(statement).await?
-            }
-        },
+    let change = change_of(&query);
+    let returns = |change: &Sql| match change {
+        Sql::Insert(insert) => insert.returning.is_some(),
+        Sql::Update(update) => update.returning.is_some(),
+        Sql::Delete(delete) => delete.returning.is_some(),
+        _ => false,
+    };
+    if change.is_some_and(|change| !returns(change)) {
+        let message = "COPY query must have a RETURNING clause";
+        return Err(SqlError::failed(state::FEATURE_NOT_SUPPORTED, message));
+    }
+    let result = match change {
+        _ if modifies(&query) => modifying_with::run(session, &query).await?,
+        Some(change) => dml::change(session, change, query.with.clone()).await?,
+        None => {
+            let statement = datafusion::sql::parser::Statement::Statement(Box::new(Sql::Query(query)));
+            session.query(statement).await?
+        }
     };
     match result {
         StatementResult::Rows { schema, stream } => Ok((schema, stream)),

@@ -30,7 +30,8 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::{sort_to_indices, take_record_batch};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, CascadeOption, Delete, Query, SelectItem, Truncate, TruncateIdentityOption, Update, With,
+    Assignment, CascadeOption, Delete, Query, SelectItem, Statement as Sql, Truncate, TruncateIdentityOption,
+    Update, With,
 };
 use lode_engine::{RowAddress, Snapshot, Table};
 
@@ -56,8 +57,25 @@ use crate::threads::blocking;
 use crate::transaction::StatementTxn;
 use crate::{Session, SqlError, sequences};
 
+/// Runs an INSERT, UPDATE or DELETE, with its WITH.
+pub(crate) async fn change(
+    session: &Session,
+    change: &Sql,
+    with: Option<With>,
+) -> Result<StatementResult, SqlError> {
+    match change {
+        Sql::Insert(statement) => match with {
+            Some(with) => insert(session, &insert::with_source(statement, with)?).await,
+            None => insert(session, statement).await,
+        },
+        Sql::Update(statement) => update(session, statement, with).await,
+        Sql::Delete(statement) => delete(session, statement, with).await,
+        other => Err(SqlError::Unsupported(format!("{other} within WITH"))),
+    }
+}
+
 /// `DELETE FROM t [USING ...] [WHERE ...] [ORDER BY ... LIMIT n]`.
-pub(crate) async fn delete(
+async fn delete(
     session: &Session,
     statement: &Delete,
     with: Option<With>,
@@ -208,7 +226,7 @@ async fn delete_rows(
 
 /// `UPDATE t SET c = e, ... [FROM ...] [WHERE ...]`. A FROM that matches a row of `t` more than once is refused,
 /// since it is undefined which new value would win.
-pub(crate) async fn update(
+async fn update(
     session: &Session,
     statement: &Update,
     with: Option<With>,
