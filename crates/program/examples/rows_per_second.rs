@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use lode_base::PageBuf;
 use lode_page::{Column, ColumnType, DataType, Schema, Value, Values};
-use lode_program::{ColumnSource, CompareOp, Expr, IndexRule, Meter, Program, Selection, compact, select};
+use lode_program::{
+    ColumnSource, CompareOp, Expr, IndexRule, KeySet, Meter, Program, Selection, compact, select,
+};
 
 const ROWS: usize = 65_536;
 const REPEATS: usize = 200;
@@ -94,6 +96,10 @@ fn main() {
     ]);
     let in_modes = Expr::In { value: Box::new(col(4)), list: vec![Value::text("AIR"), Value::text("MAIL")] };
     let sparse = (0..10_000).map(|i| Value::Int(i * 104_729 % (1 << 20))).collect();
+    let list = (0..1500).map(|i| Value::Int(i * 2711)).collect();
+    let far_apart = Expr::In { value: Box::new(col(7)), list };
+    let in_keys =
+        |keys: Vec<i64>| Expr::InKeys { value: Box::new(col(7)), keys: Arc::new(KeySet::of_numbers(keys)) };
     let product = Expr::Arith(lode_program::ArithOp::Mul, Box::new(col(1)), Box::new(col(2)));
     let product_type = DataType::Decimal { precision: 31, scale: 4 };
     let filters = [
@@ -109,7 +115,10 @@ fn main() {
         ("TEXT LIKE 'x%'", like(5, "special%")),
         ("TEXT LIKE '%x%y%'", like(5, "%special%requests%")),
         ("DATE < DATE", Expr::compare(CompareOp::Lt, col(0), col(6))),
+        ("BIGINT IN, 1,500 values far apart", far_apart),
         ("BIGINT IN, 10,000 values", Expr::In { value: Box::new(col(7)), list: sparse }),
+        ("BIGINT in a bitmap of keys", in_keys((0..10_000).map(|i| i * 100).collect())),
+        ("BIGINT in a Bloom filter", in_keys((0..10_000).map(|i| i * 10_000_000_000).collect())),
         ("DOUBLE range", {
             let c = |v| Expr::Const(Value::Double(v), DataType::Double);
             Expr::between(col(8), c(100.0), c(200.0))

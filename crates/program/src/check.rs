@@ -5,7 +5,7 @@
 
 use lode_page::{DataType, Schema, Value};
 
-use crate::{ArithOp, Expr, ProgramError};
+use crate::{ArithOp, Expr, KeySet, ProgramError};
 
 /// Deepest tree.
 pub(crate) const DEPTH_MAX: usize = 64;
@@ -121,6 +121,17 @@ impl Checker<'_> {
                 match list.iter().find(|v| !v.fits(wide)) {
                     Some(v) => Err(bad_constant(v, t)),
                     None => Ok(DataType::Boolean),
+                }
+            }
+            Expr::InKeys { value, keys } => {
+                let t = self.walk(value, depth + 1)?;
+                match (&**keys, t) {
+                    (_, DataType::Boolean) => ill_typed("a BOOLEAN in a key set".into()),
+                    (_, t) if t.is_float() => ill_typed(format!("{t} in a key set")),
+                    (KeySet::Strings(_), t) if t.is_variable() => Ok(DataType::Boolean),
+                    (KeySet::Numbers(_), t) if !t.is_variable() => Ok(DataType::Boolean),
+                    (KeySet::Strings(_), t) => ill_typed(format!("{t} in a key set of strings")),
+                    (KeySet::Numbers(_), t) => ill_typed(format!("{t} in a key set of numbers")),
                 }
             }
             Expr::Like { value, pattern, case_insensitive } => {

@@ -11,7 +11,11 @@
 //!   overflow.  On floats there is none: which of two NaNs an operation passes on is left to the compiler, and the
 //!   total order tells NaNs apart.  `Cast`: only where no value can fail or lose (see [`Expr::Cast`]).
 
+use std::sync::Arc;
+
 use lode_page::{DataType, Value};
+
+use crate::KeySet;
 
 /// An expression over one row. Columns are numbered as in the table's schema.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +40,14 @@ pub enum Expr {
         value: Box<Expr>,
         /// Constants of the value's type, in any order. NULLs are allowed.
         list: Vec<Value>,
+    },
+    /// Whether a value that is neither BOOLEAN nor a float may be in a key set; NULL when the value is. A set may let other
+    /// keys through, so nothing must rely on a true outcome.
+    InKeys {
+        /// The value to look up.
+        value: Box<Expr>,
+        /// Keys of the value's type.
+        keys: Arc<KeySet>,
     },
     /// SQL's LIKE with `%`, `_` and the escape `\`.
     Like {
@@ -99,7 +111,9 @@ impl Expr {
             }
             Self::And(terms) | Self::Or(terms) => terms.iter().for_each(|t| t.columns(out)),
             Self::Not(a) | Self::IsNull(a) | Self::Cast(a, _) => a.columns(out),
-            Self::In { value, .. } | Self::Like { value, .. } => value.columns(out),
+            Self::In { value, .. } | Self::InKeys { value, .. } | Self::Like { value, .. } => {
+                value.columns(out)
+            }
         }
     }
 
@@ -112,6 +126,7 @@ impl Expr {
             Self::And(terms) | Self::Or(terms) => terms.iter().map(Self::link_bytes).sum(),
             Self::Not(a) | Self::IsNull(a) | Self::Cast(a, _) => a.link_bytes(),
             Self::In { value, list } => value.link_bytes() + list.iter().map(constant_bytes).sum::<usize>(),
+            Self::InKeys { value, keys } => value.link_bytes() + keys.link_bytes(),
             Self::Like { value, pattern, .. } => value.link_bytes() + pattern.len(),
         }
     }

@@ -11,13 +11,16 @@
 //!
 //! Invariant: a `Val` has no NULL constant in it, so it is NULL exactly where one of its columns is.
 
+use std::sync::Arc;
+
 use lode_page::{DataType, Schema, Value};
 
+use crate::keys::{NumberKeys, StringKeys};
 use crate::lanes::Data;
 use crate::like::Pattern;
 use crate::order_key::order_of;
 use crate::sets::{BytesSet, IntSet};
-use crate::{ArithOp, CompareOp, Expr, check};
+use crate::{ArithOp, CompareOp, Expr, KeySet, check};
 
 /// A predicate with its columns and its cost.
 #[derive(Clone, Debug)]
@@ -98,6 +101,8 @@ pub(crate) enum Test {
     Bytes(CompareOp, Box<[u8]>),
     /// In a set of strings.
     Strings(BytesSet),
+    /// In a key set that is no list.
+    Keys(Arc<KeySet>),
     /// LIKE.
     Like(Pattern),
 }
@@ -162,6 +167,7 @@ impl Planner<'_> {
                 }
             },
             Expr::In { value, list } => self.in_list(value, list),
+            Expr::InKeys { value, keys } => self.in_keys(value, keys),
             Expr::Like { value, pattern, .. } => self.test(value, Test::Like(Pattern::new(pattern)), false),
             // The only other BOOLEAN expression that passes the check is a cast of a BOOLEAN to itself.
             Expr::Cast(a, _) => self.pred(a),
@@ -229,6 +235,18 @@ impl Planner<'_> {
         self.test(value, test, has_null)
     }
 
+    fn in_keys(&self, value: &Expr, keys: &Arc<KeySet>) -> Node {
+        // An empty set is no constant: the outcome is NULL where the value is.
+        let test = match &**keys {
+            KeySet::Numbers(NumberKeys::List(list)) => {
+                Test::Ints(IntSet::new(list.iter().map(|&k| k.into()).collect()))
+            }
+            KeySet::Strings(StringKeys::List(list)) => Test::Strings(BytesSet::new(list.clone())),
+            _ => Test::Keys(keys.clone()),
+        };
+        self.test(value, test, false)
+    }
+
     fn test(&self, value: &Expr, test: Test, miss_is_null: bool) -> Node {
         let Some(val) = self.val(value) else { return constant(None) };
         let mut columns = Vec::new();
@@ -241,7 +259,8 @@ impl Planner<'_> {
                 Test::Range { .. } => weight,
                 Test::Ints(s) => weight + s.values().len().min(16) as u32,
                 Test::Bytes(..) => weight,
-                Test::Strings(s) => weight + s.values().len().ilog2(),
+                Test::Strings(s) => weight + s.values().len().max(1).ilog2(),
+                Test::Keys(_) => weight + 8,
                 Test::Like(Pattern::Exact(_) | Pattern::Prefix(_) | Pattern::Suffix(_)) => weight,
                 Test::Like(Pattern::Contains(_)) => 4 * weight,
                 Test::Like(_) => 8 * weight,

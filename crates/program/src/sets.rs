@@ -18,9 +18,11 @@ pub(crate) struct IntSet {
 
 /// Lists of up to this many values are compared one by one.
 pub(crate) const FEW: usize = 8;
-/// The most bits of a bitmap for each value, and in all.
+/// The most bits of a bitmap for each value where there are few values, and in all.
 const BITS_PER_VALUE_MAX: usize = 128;
 const BITS_MAX: usize = 1 << 22;
+/// From this many values on, a bitmap may be as sparse as it is: making it costs less than searching for the values of a page.
+const MANY: usize = 64;
 
 impl IntSet {
     pub(crate) fn new(mut values: Vec<i128>) -> Self {
@@ -29,7 +31,10 @@ impl IntSet {
         let narrow: Vec<i64> = values.iter().filter_map(|&v| i64::try_from(v).ok()).collect();
         let bitmap = match (narrow.first(), narrow.last()) {
             (Some(&min), Some(&max)) => {
-                let limit = (narrow.len() * BITS_PER_VALUE_MAX).min(BITS_MAX) as u64;
+                let limit = match narrow.len() {
+                    few if few < MANY => few * BITS_PER_VALUE_MAX,
+                    _ => BITS_MAX,
+                } as u64;
                 let span = max.abs_diff(min);
                 (span < limit).then(|| {
                     let mut bits = vec![0; span as usize / 64 + 1];

@@ -13,10 +13,13 @@
 //! Invariant: a program that was read has passed [`Program::check`]. Reading never builds more depth, nodes or values
 //! than the check allows.
 
+use std::sync::Arc;
+
 use lode_base::wire::{Malformed, Reader, Writer};
 use lode_page::wire::{put_schema, put_type, put_value, take_schema, take_type, take_value};
 
 use crate::check::{DEPTH_MAX, LIST_MAX, NODES_MAX};
+use crate::keys::{put_keys, take_keys};
 use crate::{Aggregation, ArithOp, Call, CompareOp, Expr, IndexEntry, IndexRule, Program};
 
 /// Writes a program.
@@ -142,6 +145,11 @@ fn put_expr(w: &mut Writer<'_>, e: &Expr) {
             w.count(list.len());
             list.iter().for_each(|v| put_value(w, v));
         }
+        Expr::InKeys { value, keys } => {
+            w.u8(11);
+            put_expr(w, value);
+            put_keys(w, keys);
+        }
         Expr::Like { value, pattern, case_insensitive } => {
             w.u8(8);
             w.flag(*case_insensitive);
@@ -209,6 +217,10 @@ fn take_expr(r: &mut Reader<'_>, depth: usize, nodes: &mut usize) -> Result<Expr
             let t = take_type(r)?;
             Expr::Cast(one(r, nodes)?, t)
         }
+        11 => {
+            let value = one(r, nodes)?;
+            Expr::InKeys { value, keys: Arc::new(take_keys(r)?) }
+        }
         _ => return Err(r.bad("no kind of expression")),
     })
 }
@@ -248,6 +260,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::KeySet;
 
     const MONEY: DataType = DataType::Decimal { precision: 15, scale: 2 };
 
@@ -269,6 +282,11 @@ mod tests {
                 Expr::Not(Box::new(Expr::IsNull(col(2)))),
             ]),
             Expr::In { value: col(1), list: vec![Value::text("a"), Value::Null] },
+            Expr::InKeys { value: col(0), keys: Arc::new(KeySet::of_numbers(vec![1, 5, 9])) },
+            Expr::InKeys {
+                value: col(2),
+                keys: Arc::new(KeySet::of_numbers((0..1100).map(|i| i << 40).collect())),
+            },
             Expr::Like { value: col(1), pattern: "%x_".into(), case_insensitive: false },
             Expr::Compare(
                 CompareOp::NotEq,

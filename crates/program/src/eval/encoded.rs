@@ -17,7 +17,9 @@ use lode_page::packed::{Block, Offsets, Packed, Scratch};
 use lode_page::{Column, DataType, Values};
 
 use super::{kernel, symbols};
+use crate::KeySet;
 use crate::bits;
+use crate::keys::NumberKeys;
 use crate::lanes::Data;
 use crate::plan::Test;
 use crate::sets::{FEW, IntSet};
@@ -84,6 +86,9 @@ fn numbers(t: &Test, p: &Packed, active: &[u64], out: &mut [u64]) {
                 }
             }
             Test::Ints(set) => in_set(set, &block, active, out, scratch),
+            Test::Keys(set) if let KeySet::Numbers(keys) = &**set => {
+                in_keys(keys, &block, active, out, scratch);
+            }
             _ => unreachable!("tests were checked to be of their value's type"),
         }
     }
@@ -149,5 +154,26 @@ fn in_set(set: &IntSet, block: &Block<'_>, active: &[u64], out: &mut [u64], scra
                 kernel::rows(active, out, |i| of(v[i]));
             }),
         },
+    }
+}
+
+/// Blocks that span up to this many numbers are first asked as a whole.
+const ASKED_SPAN_MAX: u64 = 1 << 16;
+
+fn in_keys(keys: &NumberKeys, block: &Block<'_>, active: &[u64], out: &mut [u64], scratch: &mut Scratch) {
+    let least = block.low();
+    let most = least.saturating_add(block.span().into());
+    if block.span() <= ASKED_SPAN_MAX && !keys.meets(&(least..=most)) {
+        return out.fill(0);
+    }
+    match (i64::try_from(least), i64::try_from(most)) {
+        (Ok(least), Ok(_)) => of_offsets!(block.offsets(scratch), v: T => {
+            let of = |v: T| keys.contains(least.wrapping_add(v as i64));
+            kernel::rows(active, out, |i| of(v[i]));
+        }),
+        _ => of_offsets!(block.offsets(scratch), v: T => {
+            let of = |v: T| i64::try_from(least.wrapping_add(v.into())).is_ok_and(|v| keys.contains(v));
+            kernel::rows(active, out, |i| of(v[i]));
+        }),
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Words without active rows are skipped.
 
-use crate::CompareOp;
 use crate::bits;
 use crate::lanes::{Data, Lane, Strings};
 use crate::like::Pattern;
 use crate::order_key::{total32, total64};
 use crate::plan::Test;
 use crate::sets::{FEW, IntSet};
+use crate::{CompareOp, KeySet};
 
 /// Bits of `f` over `values`, for the words that `active` asks for.
 pub(super) fn map<T: Copy>(values: &[T], active: &[u64], out: &mut [u64], f: impl Fn(T) -> bool) {
@@ -73,6 +73,7 @@ pub(super) fn test(t: &Test, data: &Data<'_>, active: &[u64], out: &mut [u64]) {
             CompareOp::GtEq => rows(active, out, |i| *s.get(i) >= **b),
         },
         (Test::Strings(set), Data::Bytes(s)) => rows(active, out, |i| set.contains(s.get(i))),
+        (Test::Keys(set), data) => in_keys(set, data, active, out),
         (Test::Like(p), Data::Bytes(s)) => like(p, s, active, out),
         _ => unreachable!("tests were checked to be of their value's type"),
     }
@@ -145,6 +146,28 @@ fn in_set(set: &IntSet, data: &Data<'_>, active: &[u64], out: &mut [u64]) {
         }
         Data::F64(l) => in_set_of!(set, l, i64, active, out, |v: f64| total64(v.to_bits()), narrow),
         Data::Bytes(_) => unreachable!("sets of strings are sets of strings"),
+    }
+}
+
+fn in_keys(set: &KeySet, data: &Data<'_>, active: &[u64], out: &mut [u64]) {
+    macro_rules! keys_of {
+        ($lane:expr, $holds:expr) => {
+            match $lane {
+                Lane::Const(v) => out.fill(if $holds(*v) { !0 } else { 0 }),
+                Lane::Slice(s) => rows(active, out, |i| $holds(s[i])),
+            }
+        };
+    }
+    match (set, data) {
+        (KeySet::Numbers(keys), Data::I16(l)) => keys_of!(l, |v: i16| keys.contains(v.into())),
+        (KeySet::Numbers(keys), Data::I32(l)) => keys_of!(l, |v: i32| keys.contains(v.into())),
+        (KeySet::Numbers(keys), Data::I64(l)) => keys_of!(l, |v: i64| keys.contains(v)),
+        // A number that does not fit 64 bits is in no set.
+        (KeySet::Numbers(keys), Data::I128(l)) => {
+            keys_of!(l, |v: i128| i64::try_from(v).is_ok_and(|v| keys.contains(v)))
+        }
+        (KeySet::Strings(keys), Data::Bytes(s)) => rows(active, out, |i| keys.contains(s.get(i))),
+        _ => unreachable!("key sets were checked to be of their value's type"),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::lanes::{Data, Lane};
 use crate::like::Pattern;
 use crate::order_key::{bytes_key, key_span, total32, total64};
 use crate::plan::{Pred, Test, Val};
-use crate::{ArithOp, CompareOp};
+use crate::{ArithOp, CompareOp, KeySet};
 
 /// The kind "range".
 #[derive(Clone, Copy, Debug)]
@@ -218,6 +218,10 @@ impl View<'_> {
                 let hit = set.meets(of.clone());
                 (hit, of.start() != of.end() || !hit)
             }
+            (Test::Keys(set), value) if let KeySet::Numbers(keys) = &**set => {
+                let Some(of) = self.interval(value) else { return (true, true) };
+                (keys.meets(&of), true)
+            }
             (_, Val::Column(c)) => match self.keys(*c) {
                 Keys::Between(min, max) => strings(test, min, max),
                 _ => (true, true),
@@ -336,6 +340,10 @@ fn strings(test: &Test, min: u64, max: u64) -> (bool, bool) {
             let at = set.values().partition_point(|v| bytes_key(v) < min);
             (set.values().get(at).is_some_and(|v| bytes_key(v) <= max), true)
         }
+        Test::Keys(set) => match &**set {
+            KeySet::Strings(keys) => (keys.meets(min, max), true),
+            KeySet::Numbers(_) => (true, true),
+        },
         Test::Like(pattern) => (begins(pattern, min, max), true),
         Test::Range { .. } | Test::Ints(_) => (true, true),
     }

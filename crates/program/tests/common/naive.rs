@@ -1,7 +1,8 @@
 //! An evaluator by the definition, one row at a time, for comparison with the fast evaluator.
 
 use lode_page::{DataType, Schema, Value};
-use lode_program::{ArithOp, CompareOp, Expr, type_of};
+use lode_program::keys::{NumberKeys, StringKeys};
+use lode_program::{ArithOp, CompareOp, Expr, KeySet, type_of};
 
 /// Whether the row passes.
 pub(crate) fn passes(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> bool {
@@ -38,6 +39,13 @@ pub(crate) fn value(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> (V
             let unknown = v.is_null() || list.iter().any(Value::is_null);
             lift(if hit { Some(true) } else { (!unknown).then_some(false) })
         }
+        Expr::InKeys { value, keys } => match (sub(value).0, &**keys) {
+            (Value::Null, _) => Value::Null,
+            (Value::Bytes(b), KeySet::Strings(StringKeys::List(l))) => Value::Boolean(l.contains(&b)),
+            (Value::Int(v), KeySet::Numbers(n)) => Value::Boolean(has_number(n, v.into())),
+            (Value::Decimal(v), KeySet::Numbers(n)) => Value::Boolean(has_number(n, v)),
+            (v, keys) => panic!("{v:?} in {keys:?}"),
+        },
         Expr::Like { value, pattern, .. } => match sub(value).0 {
             Value::Bytes(b) => {
                 let text: Vec<char> = std::str::from_utf8(&b).expect("checked text").chars().collect();
@@ -109,5 +117,17 @@ fn like(text: &[char], pattern: &[char]) -> bool {
         ['%', rest @ ..] => (0..=text.len()).any(|n| like(&text[n..], rest)),
         ['_', rest @ ..] => !text.is_empty() && like(&text[1..], rest),
         ['\\', c, rest @ ..] | [c, rest @ ..] => text.first() == Some(c) && like(&text[1..], rest),
+    }
+}
+
+/// Whether a number is in a set, of which each key is known.
+fn has_number(keys: &NumberKeys, v: i128) -> bool {
+    match keys {
+        NumberKeys::List(l) => l.iter().any(|k| i128::from(*k) == v),
+        NumberKeys::Bitmap { low, words } => {
+            let at = v - i128::from(*low);
+            (0..words.len() as i128 * 64).contains(&at) && words[(at / 64) as usize] & 1 << (at % 64) != 0
+        }
+        NumberKeys::Bloom { .. } => panic!("a Bloom filter does not say what is in it"),
     }
 }

@@ -6,8 +6,7 @@ use lode_base::random::Random;
 use lode_base::{CommitNo, ExtentId, PageBuf, TableId};
 use lode_page::{Column, DataType, Value, Values};
 use lode_page::{EncodingChoice, PageKind, PageMeta, decode_page, encode_as};
-use lode_program::{ArithOp, CompareOp, Expr};
-
+use lode_program::{ArithOp, CompareOp, Expr, KeySet};
 /// A seeded [`Random`] that chooses indexes and values.
 pub(crate) struct Rng(Random);
 
@@ -261,6 +260,7 @@ fn leaf(rng: &mut Rng, depth: usize) -> Expr {
             let list = (0..n).map(|_| if rng.one_in(20) { Value::Null } else { value(rng, t) }).collect();
             Expr::In { value: Box::new(scalar(rng, t, depth)), list }
         }
+        6 if rng.one_in(2) => in_keys(rng, depth),
         6 => Expr::IsNull(Box::new(scalar(rng, t, depth))),
         _ => {
             let pattern = text(rng, &['a', 'b', 'é', '%', '%', '_', '\\', '日']);
@@ -269,6 +269,36 @@ fn leaf(rng: &mut Rng, depth: usize) -> Expr {
             Expr::Like { value, pattern, case_insensitive: false }
         }
     }
+}
+
+/// A value in a set of few keys, or of many that lie close together.
+fn in_keys(rng: &mut Rng, depth: usize) -> Expr {
+    use DataType::{BigInt, Date, Decimal, Integer, SmallInt, Text, Timestamp};
+    let decimals = TYPES.iter().copied().filter(|t| matches!(t, Decimal { .. }));
+    let types: Vec<DataType> =
+        [BigInt, Date, Integer, SmallInt, Text, Timestamp].into_iter().chain(decimals).collect();
+    let t = rng.pick(&types);
+    let n = rng.pick(&[0, 1, 2, 9, 40, 1500]);
+    let keys = match t {
+        Text => KeySet::of_strings(
+            (0..n.min(40))
+                .filter_map(|_| if let Value::Bytes(b) = value(rng, t) { Some(b) } else { None })
+                .collect(),
+        ),
+        _ => {
+            let near = |v| match v {
+                Value::Int(v) => Some(v),
+                Value::Decimal(v) => i64::try_from(v).ok(),
+                _ => None,
+            };
+            let from = near(value(rng, t)).unwrap_or(0).clamp(i64::MIN / 2, i64::MAX / 2) / 2;
+            let step = rng.pick(&[1, 3, 2000]);
+            let many = (0..n as i64).map(|i| from + i * step);
+            let few: Vec<i64> = (0..n).filter_map(|_| near(value(rng, t))).collect();
+            KeySet::of_numbers(if n > 40 { many.collect() } else { few })
+        }
+    };
+    Expr::InKeys { value: Box::new(scalar(rng, t, depth)), keys: Arc::new(keys) }
 }
 
 /// An expression of type `t`.
