@@ -12,6 +12,7 @@ mod constant_column;
 pub mod data_type;
 pub mod encoding;
 mod error;
+pub mod matchable;
 pub mod node;
 pub mod ops;
 pub mod packed;

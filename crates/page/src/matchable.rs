@@ -1,0 +1,137 @@
+//! Matchable fields: values as bytes that a pattern matcher can be given a key for.
+//!
+//! ```text
+//!   SMALLINT, INTEGER, BIGINT, TIMESTAMP   big-endian, the sign bit flipped      15 is 80 00 00 0F
+//!   DATE                                   3 bytes: 0x800000 + year * 512 + month * 32 + day   1995-09-01 is 8F 97 21
+//!   TEXT, BYTEA                            the bytes
+//! ```
+//!
+//! Other types have no such form. Invariant: among values of a type that have a field, the order of the fields is the order of
+//! the values. Source: YourSQL, section 3.1.2 (the forms are InnoDB's).
+
+use crate::{DataType, Value};
+
+/// The days of a cycle of the Gregorian calendar, 400 years.
+const CYCLE_DAYS: i64 = 146_097;
+/// Days from 0000-03-01 to 1970-01-01.
+const EPOCH_DAYS: i64 = 719_468;
+/// The greatest year that fits a date's 3 bytes.
+const YEAR_MAX: i64 = 16_383;
+
+/// The field of a value of type `t`; `None` for NULL, for a type without one, and for a date before year 0 or after 16383.
+pub fn field(t: DataType, v: &Value) -> Option<Box<[u8]>> {
+    Some(match (t, v) {
+        (DataType::SmallInt, Value::Int(i)) => (i16::try_from(*i).ok()? ^ i16::MIN).to_be_bytes().into(),
+        (DataType::Integer, Value::Int(i)) => (i32::try_from(*i).ok()? ^ i32::MIN).to_be_bytes().into(),
+        (DataType::BigInt | DataType::Timestamp, Value::Int(i)) => (i ^ i64::MIN).to_be_bytes().into(),
+        (DataType::Date, Value::Int(days)) => {
+            let (year, month, day) = civil(*days);
+            if !(0..=YEAR_MAX).contains(&year) {
+                return None;
+            }
+            let date = 0x80_0000 | (year << 9 | month << 5 | day) as u32;
+            date.to_be_bytes()[1..].into()
+        }
+        (DataType::Text | DataType::Bytea, Value::Bytes(b)) => b.clone(),
+        _ => return None,
+    })
+}
+
+/// The value of type `t` whose field this is; `None` if it is none.
+pub fn value_of_field(t: DataType, field: &[u8]) -> Option<Value> {
+    Some(match t {
+        DataType::SmallInt => Value::Int((i16::from_be_bytes(field.try_into().ok()?) ^ i16::MIN).into()),
+        DataType::Integer => Value::Int((i32::from_be_bytes(field.try_into().ok()?) ^ i32::MIN).into()),
+        DataType::BigInt | DataType::Timestamp => {
+            Value::Int(i64::from_be_bytes(field.try_into().ok()?) ^ i64::MIN)
+        }
+        DataType::Date => {
+            let [a, b, c] = field.try_into().ok()?;
+            let date = i64::from(u32::from_be_bytes([0, a, b, c]).checked_sub(0x80_0000)?);
+            let days = days_of(date >> 9, date >> 5 & 15, date & 31);
+            let value = Value::Int(days);
+            return (self::field(t, &value).as_deref() == Some(field)).then_some(value);
+        }
+        DataType::Text | DataType::Bytea => Value::Bytes(field.into()),
+        _ => return None,
+    })
+}
+
+/// Year, month and day of a number of days since 1970-01-01. A year begins in March, so that a leap day ends it; five months
+/// from March and from August have 153 days.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days.saturating_add(EPOCH_DAYS);
+    let (cycle, day) = (days.div_euclid(CYCLE_DAYS), days.rem_euclid(CYCLE_DAYS));
+    let year = (day - day / 1460 + day / 36_524 - day / (CYCLE_DAYS - 1)) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day_of_month = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (cycle * 400 + year + i64::from(month <= 2), month, day_of_month)
+}
+
+/// Days since 1970-01-01.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (cycle, of_cycle) = (year.div_euclid(400), year.rem_euclid(400));
+    let month = if month > 2 { month - 3 } else { month + 9 };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    cycle * CYCLE_DAYS + of_cycle * 365 + of_cycle / 4 - of_cycle / 100 + day_of_year - EPOCH_DAYS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_those_of_the_paper() {
+        let check = |t, v, expected: &[u8]| {
+            assert_eq!(field(t, &Value::Int(v)).as_deref(), Some(expected), "{t} {v}")
+        };
+        check(DataType::Integer, 15, &[0x80, 0, 0, 0x0f]);
+        check(DataType::Integer, -1, &[0x7f, 0xff, 0xff, 0xff]);
+        check(DataType::SmallInt, 258, &[0x81, 2]);
+        check(DataType::BigInt, i64::MIN, &[0; 8]);
+        // 1995-09-01, 1995-10-01, 1970-01-01.
+        check(DataType::Date, 9_374, &[0x8f, 0x97, 0x21]);
+        check(DataType::Date, 9_404, &[0x8f, 0x97, 0x41]);
+        check(DataType::Date, 0, &[0x8f, 0x64, 0x21]);
+        assert_eq!(field(DataType::Integer, &Value::Null), None);
+        assert_eq!(field(DataType::Date, &Value::Int(i64::MAX)), None);
+        assert_eq!(field(DataType::Double, &Value::Double(1.0)), None);
+    }
+
+    #[test]
+    fn each_day_has_a_field_of_its_own_in_the_order_of_days() {
+        let (first, last) = (days_of(0, 1, 1), days_of(YEAR_MAX, 12, 31));
+        let mut before = None;
+        // The calendar repeats itself after each cycle.
+        for days in
+            (first..first + CYCLE_DAYS).chain(-CYCLE_DAYS / 2..CYCLE_DAYS / 2).chain(last - CYCLE_DAYS..=last)
+        {
+            let f = field(DataType::Date, &Value::Int(days));
+            assert!(f > before, "{days}");
+            assert_eq!(value_of_field(DataType::Date, f.as_deref().unwrap()), Some(Value::Int(days)));
+            before = f;
+        }
+        assert_eq!(field(DataType::Date, &Value::Int(first - 1)), None);
+        assert_eq!(field(DataType::Date, &Value::Int(last + 1)), None);
+        assert_eq!(value_of_field(DataType::Date, &[0x8f, 0x97, 0]), None, "no day 0");
+        assert_eq!(value_of_field(DataType::Date, &[0, 0, 0]), None);
+    }
+
+    #[test]
+    fn numbers_come_back_and_keep_their_order() {
+        for (t, low, high) in [
+            (DataType::SmallInt, i16::MIN.into(), i16::MAX.into()),
+            (DataType::Integer, i32::MIN.into(), i32::MAX.into()),
+            (DataType::BigInt, i64::MIN, i64::MAX),
+        ] {
+            let values = [low, low + 1, -256, -1, 0, 1, 255, 256, high - 1, high].map(Value::Int);
+            let fields: Vec<_> = values.iter().map(|v| field(t, v).unwrap()).collect();
+            assert!(fields.is_sorted_by(|a, b| a < b), "{t}");
+            values.iter().zip(&fields).for_each(|(v, f)| assert_eq!(value_of_field(t, f).as_ref(), Some(v)));
+        }
+        assert_eq!(field(DataType::SmallInt, &Value::Int(1 << 20)), None);
+    }
+}
