@@ -4,6 +4,7 @@
 //! are newtypes with private fields, so that an address of one space cannot be used in another.
 
 pub mod addr;
+pub mod calendar;
 pub mod checksum;
 pub mod epochs;
 pub mod fast;

@@ -97,6 +97,19 @@ pub struct Malformed {
     pub at: usize,
 }
 
+/// What `take` reads of bytes that hold it and nothing else.
+///
+/// # Errors
+/// Those of `take`; when bytes are left.
+pub fn read_whole<T>(
+    bytes: &PageBuf,
+    take: impl FnOnce(&mut Reader<'_>) -> Result<T, Malformed>,
+) -> Result<T, Malformed> {
+    let r = &mut Reader::new(bytes);
+    let t = take(r)?;
+    r.end().map(|()| t)
+}
+
 /// Reads the fields of one message.
 #[derive(Debug)]
 pub struct Reader<'a> {

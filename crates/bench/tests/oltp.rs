@@ -51,16 +51,8 @@ fn plan(terminals: u16, arrivals_a_second: Option<f64>) -> tpcc::Plan {
 
 /// Runs a measurement again until something was done within its time: on a busy machine that may be nothing.
 #[track_caller]
-fn until_done<T: std::fmt::Debug>(mut run: impl FnMut() -> T, operations: impl Fn(&T) -> u64) -> T {
-    let runs = (0..100).map(|_| run());
-    let mut nothing = None;
-    for measured in runs {
-        if operations(&measured) > 0 {
-            return measured;
-        }
-        nothing = Some(measured);
-    }
-    panic!("nothing was done: {nothing:?}");
+fn until_done<T>(mut run: impl FnMut() -> T, operations: impl Fn(&T) -> u64) -> T {
+    (0..100).map(|_| run()).find(|measured| operations(measured) > 0).expect("something is done in 100 runs")
 }
 
 #[track_caller]

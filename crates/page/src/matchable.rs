@@ -9,12 +9,10 @@
 //! Other types have no such form. Invariant: among values of a type that have a field, the order of the fields is the order of
 //! the values. Source: YourSQL, section 3.1.2 (the forms are InnoDB's).
 
+use lode_base::calendar::{civil, days_of};
+
 use crate::{DataType, Value};
 
-/// The days of a cycle of the Gregorian calendar, 400 years.
-const CYCLE_DAYS: i64 = 146_097;
-/// Days from 0000-03-01 to 1970-01-01.
-const EPOCH_DAYS: i64 = 719_468;
 /// The greatest year that fits a date's 3 bytes.
 const YEAR_MAX: i64 = 16_383;
 
@@ -57,30 +55,10 @@ pub fn value_of_field(t: DataType, field: &[u8]) -> Option<Value> {
     })
 }
 
-/// Year, month and day of a number of days since 1970-01-01. A year begins in March, so that a leap day ends it; five months
-/// from March and from August have 153 days.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days.saturating_add(EPOCH_DAYS);
-    let (cycle, day) = (days.div_euclid(CYCLE_DAYS), days.rem_euclid(CYCLE_DAYS));
-    let year = (day - day / 1460 + day / 36_524 - day / (CYCLE_DAYS - 1)) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (cycle * 400 + year + i64::from(month <= 2), month, day_of_month)
-}
-
-/// Days since 1970-01-01.
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (cycle, of_cycle) = (year.div_euclid(400), year.rem_euclid(400));
-    let month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    cycle * CYCLE_DAYS + of_cycle * 365 + of_cycle / 4 - of_cycle / 100 + day_of_year - EPOCH_DAYS
-}
-
 #[cfg(test)]
 mod tests {
+    use lode_base::calendar::CYCLE_DAYS;
+
     use super::*;
 
     #[test]

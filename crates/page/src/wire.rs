@@ -186,6 +186,7 @@ fn column(r: &mut Reader<'_>, may_be_dictionary: bool) -> Result<Column, Malform
 #[cfg(test)]
 mod tests {
     use lode_base::PageBuf;
+    use lode_base::wire::read_whole;
     use proptest::prelude::*;
 
     use super::*;
@@ -217,10 +218,7 @@ mod tests {
     }
 
     fn read(b: &[u8]) -> Result<Column, Malformed> {
-        let b = PageBuf::copy_from(b);
-        let r = &mut Reader::new(&b);
-        let c = take_column(r)?;
-        r.end().map(|()| c)
+        read_whole(&PageBuf::copy_from(b), take_column)
     }
 
     #[test]

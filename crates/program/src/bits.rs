@@ -1,4 +1,4 @@
-//! Bits: words of 64 rows, and outcomes of three-valued logic.
+//! Bits: words of 64 rows, outcomes of three-valued logic, and sets of numbers.
 
 use lode_page::Column;
 
@@ -123,6 +123,35 @@ pub(crate) fn pack(bytes: &[u8; 64]) -> u64 {
         word |= bits << (8 * i);
     }
     word
+}
+
+/// Sets bit `at`.
+pub(crate) fn set(words: &mut [u64], at: u64) {
+    words[(at / 64) as usize] |= 1 << (at % 64);
+}
+
+/// A bit for each number from `sorted[0]` to the last: whether it is among these.
+pub(crate) fn of_numbers(sorted: &[i64]) -> Vec<u64> {
+    let (Some(&low), Some(&high)) = (sorted.first(), sorted.last()) else { return Vec::new() };
+    let mut words = vec![0; (high.abs_diff(low) / 64) as usize + 1];
+    sorted.iter().for_each(|v| set(&mut words, v.abs_diff(low)));
+    words
+}
+
+/// Whether `v` has its bit, where the first bit is that of `low`.
+pub(crate) fn has_number(words: &[u64], low: i64, v: i64) -> bool {
+    let at = v.abs_diff(low);
+    v >= low && words.get((at / 64) as usize).is_some_and(|w| w >> (at % 64) & 1 == 1)
+}
+
+/// Whether one of the bits `from..=to` is set; `to` is within the words.
+pub(crate) fn any(words: &[u64], from: u64, to: u64) -> bool {
+    let (first, last) = ((from / 64) as usize, (to / 64) as usize);
+    let (head, tail) = (!0u64 << (from % 64), !0u64 >> (63 - to % 64));
+    if first == last {
+        return words[first] & head & tail != 0;
+    }
+    words[first] & head != 0 || words[first + 1..last].iter().any(|w| *w != 0) || words[last] & tail != 0
 }
 
 #[cfg(test)]

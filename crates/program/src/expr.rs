@@ -83,6 +83,19 @@ pub enum CompareOp {
     GtEq,
 }
 
+impl CompareOp {
+    /// The operator with its sides exchanged: `a op b` is `b op.flipped() a`.
+    pub const fn flipped(self) -> Self {
+        match self {
+            Self::Eq | Self::NotEq => self,
+            Self::Lt => Self::Gt,
+            Self::LtEq => Self::GtEq,
+            Self::Gt => Self::Lt,
+            Self::GtEq => Self::LtEq,
+        }
+    }
+}
+
 /// Arithmetic that cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArithOp {

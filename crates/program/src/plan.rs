@@ -183,7 +183,7 @@ impl Planner<'_> {
             return Node { columns, cost: 1 + a.cost + b.cost, pred: Pred::BoolCompare { op, a, b } };
         }
         if let (Expr::Const(..), false) = (a, matches!(b, Expr::Const(..))) {
-            return self.compare(flipped(op), b, a);
+            return self.compare(op.flipped(), b, a);
         }
         if let Expr::Const(v, _) = b {
             return match (v, order_of(t, v)) {
@@ -399,15 +399,4 @@ fn range(op: CompareOp, order: i128) -> Test {
         },
     };
     Test::Range { low, high, outside }
-}
-
-/// The operator with its sides exchanged.
-fn flipped(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::LtEq => CompareOp::GtEq,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::GtEq => CompareOp::LtEq,
-        op => op,
-    }
 }

@@ -5,6 +5,9 @@
 
 use std::ops::RangeInclusive;
 
+use crate::bits;
+use crate::keys::BITMAP_BITS_MAX;
+
 /// A set of places in an order ([`crate::order_key::order_of`]).
 #[derive(Clone, Debug)]
 pub(crate) struct IntSet {
@@ -18,9 +21,8 @@ pub(crate) struct IntSet {
 
 /// Lists of up to this many values are compared one by one.
 pub(crate) const FEW: usize = 8;
-/// The most bits of a bitmap for each value where there are few values, and in all.
+/// The most bits of a bitmap for each value where there are few values.
 const BITS_PER_VALUE_MAX: usize = 128;
-const BITS_MAX: usize = 1 << 22;
 /// From this many values on, a bitmap may be as sparse as it is: making it costs less than searching for the values of a page.
 const MANY: usize = 64;
 
@@ -32,18 +34,11 @@ impl IntSet {
         let bitmap = match (narrow.first(), narrow.last()) {
             (Some(&min), Some(&max)) => {
                 let limit = match narrow.len() {
-                    few if few < MANY => few * BITS_PER_VALUE_MAX,
-                    _ => BITS_MAX,
-                } as u64;
+                    few if few < MANY => (few * BITS_PER_VALUE_MAX) as u64,
+                    _ => BITMAP_BITS_MAX,
+                };
                 let span = max.abs_diff(min);
-                (span < limit).then(|| {
-                    let mut bits = vec![0; span as usize / 64 + 1];
-                    for v in &narrow {
-                        let at = v.abs_diff(min) as usize;
-                        bits[at / 64] |= 1 << (at % 64);
-                    }
-                    bits
-                })
+                (span < limit).then(|| bits::of_numbers(&narrow))
             }
             _ => None,
         };
@@ -58,12 +53,8 @@ impl IntSet {
     /// Whether a value that fits 64 bits is in the set.
     pub(crate) fn contains_narrow(&self, v: i64) -> bool {
         match (&self.bitmap, self.narrow.first()) {
-            (Some(bits), Some(&min)) if v >= min => {
-                let at = v.abs_diff(min);
-                bits.get((at / 64) as usize).is_some_and(|w| w >> (at % 64) & 1 == 1)
-            }
-            (Some(_), _) => false,
-            (None, _) => self.narrow.binary_search(&v).is_ok(),
+            (Some(words), Some(&min)) => bits::has_number(words, min, v),
+            _ => self.narrow.binary_search(&v).is_ok(),
         }
     }
 

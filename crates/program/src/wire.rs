@@ -256,6 +256,7 @@ pub fn take_entry(r: &mut Reader<'_>) -> Result<IndexEntry, Malformed> {
 #[cfg(test)]
 mod tests {
     use lode_base::PageBuf;
+    use lode_base::wire::read_whole;
     use lode_page::{ColumnType, DataType, Schema, Value};
     use proptest::prelude::*;
 
@@ -319,10 +320,7 @@ mod tests {
     }
 
     fn read(b: &[u8]) -> Result<Program, Malformed> {
-        let b = PageBuf::copy_from(b);
-        let r = &mut Reader::new(&b);
-        let p = take_program(r)?;
-        r.end().map(|()| p)
+        read_whole(&PageBuf::copy_from(b), take_program)
     }
 
     #[test]

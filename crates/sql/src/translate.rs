@@ -210,7 +210,7 @@ impl<'a> Translator<'a> {
         let (op, value, constant) = match (&a, &b) {
             (Expr::Const(..), Expr::Const(..)) => return None,
             (_, Expr::Const(v, _)) => (op, a, v.clone()),
-            (Expr::Const(v, _), _) => (mirrored(op), b, v.clone()),
+            (Expr::Const(v, _), _) => (op.flipped(), b, v.clone()),
             // It is not known whether a column holds a zero.
             _ => return None,
         };
@@ -236,17 +236,6 @@ impl<'a> Translator<'a> {
         let both_null = Expr::And(vec![null(&a), null(&b)]);
         let equal = Expr::And(vec![known(&a), known(&b), self.compare(CompareOp::Eq, a, b)?]);
         Some(Expr::Or(vec![both_null, equal]))
-    }
-}
-
-/// The operator with its sides exchanged.
-fn mirrored(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Eq | CompareOp::NotEq => op,
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::LtEq => CompareOp::GtEq,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::GtEq => CompareOp::LtEq,
     }
 }
 

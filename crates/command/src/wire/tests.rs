@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lode_base::wire::{Malformed, Reader, Writer};
+use lode_base::wire::{Malformed, Reader, Writer, read_whole};
 use lode_base::{
     CommitNo, EblockId, ExtentId, Geometry, OwnerId, PageBuf, SessionId, Split, ViewId, VirtualDuration,
     VirtualTime, split::Part,
@@ -170,10 +170,7 @@ fn written(put: impl Fn(&mut Writer<'_>)) -> Vec<u8> {
 }
 
 fn read<T>(bytes: &[u8], take: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>) -> Result<T, Malformed> {
-    let b = PageBuf::copy_from(bytes);
-    let r = &mut Reader::new(&b);
-    let t = take(r)?;
-    r.end().map(|()| t)
+    read_whole(&PageBuf::copy_from(bytes), take)
 }
 
 /// Debug text leaves out the bytes of pages, so the decoded message is also encoded again and compared.

@@ -14,6 +14,7 @@ use std::hash::Hasher;
 use std::ops::Bound;
 
 use lode_base::PageBuf;
+use lode_base::calendar::civil;
 use lode_page::{Column, DataType, Value, Values};
 
 use super::definition::KeyOrder;
@@ -345,20 +346,6 @@ fn show_value(t: DataType, v: &Value, s: &mut String) {
             s.push_str(if b.len() > SHOWN_MAX { "...'" } else { "'" });
         }
     }
-}
-
-/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Count years from March, in eras of 400 years: the leap day is the last of its year.
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let day = z.rem_euclid(146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let d = day - (153 * month + 2) / 5 + 1;
-    let m = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + i64::from(m <= 2), m, d)
 }
 
 #[cfg(test)]

@@ -144,16 +144,29 @@ fn in_set(set: &IntSet, block: &Block<'_>, active: &[u64], out: &mut [u64], scra
                 kernel::map(v, active, out, |v| few.iter().fold(false, |hit, &x| hit | (x == v)));
             });
         }
-        _ => match (i64::try_from(least), i64::try_from(most)) {
-            (Ok(least), Ok(_)) => of_offsets!(block.offsets(scratch), v: T => {
-                let of = |v: T| set.contains_narrow(least.wrapping_add(v as i64));
-                kernel::rows(active, out, |i| of(v[i]));
-            }),
-            _ => of_offsets!(block.offsets(scratch), v: T => {
-                let of = |v: T| set.contains(least.wrapping_add(v.into()));
-                kernel::rows(active, out, |i| of(v[i]));
-            }),
-        },
+        _ => each(block, active, out, scratch, |v| set.contains_narrow(v), |v| set.contains(v)),
+    }
+}
+
+/// Asks of each number of a block whether it passes: `narrow` if all of them fit 64 bits, else `wide`.
+fn each(
+    block: &Block<'_>,
+    active: &[u64],
+    out: &mut [u64],
+    scratch: &mut Scratch,
+    narrow: impl Fn(i64) -> bool,
+    wide: impl Fn(i128) -> bool,
+) {
+    let least = block.low();
+    match (i64::try_from(least), i64::try_from(least.saturating_add(block.span().into()))) {
+        (Ok(least), Ok(_)) => of_offsets!(block.offsets(scratch), v: T => {
+            let of = |v: T| narrow(least.wrapping_add(v as i64));
+            kernel::rows(active, out, |i| of(v[i]));
+        }),
+        _ => of_offsets!(block.offsets(scratch), v: T => {
+            let of = |v: T| wide(least.wrapping_add(v.into()));
+            kernel::rows(active, out, |i| of(v[i]));
+        }),
     }
 }
 
@@ -166,14 +179,5 @@ fn in_keys(keys: &NumberKeys, block: &Block<'_>, active: &[u64], out: &mut [u64]
     if block.span() <= ASKED_SPAN_MAX && !keys.meets(&(least..=most)) {
         return out.fill(0);
     }
-    match (i64::try_from(least), i64::try_from(most)) {
-        (Ok(least), Ok(_)) => of_offsets!(block.offsets(scratch), v: T => {
-            let of = |v: T| keys.contains(least.wrapping_add(v as i64));
-            kernel::rows(active, out, |i| of(v[i]));
-        }),
-        _ => of_offsets!(block.offsets(scratch), v: T => {
-            let of = |v: T| i64::try_from(least.wrapping_add(v.into())).is_ok_and(|v| keys.contains(v));
-            kernel::rows(active, out, |i| of(v[i]));
-        }),
-    }
+    each(block, active, out, scratch, |v| keys.contains(v), |v| keys.contains_wide(v));
 }

@@ -162,10 +162,7 @@ fn in_keys(set: &KeySet, data: &Data<'_>, active: &[u64], out: &mut [u64]) {
         (KeySet::Numbers(keys), Data::I16(l)) => keys_of!(l, |v: i16| keys.contains(v.into())),
         (KeySet::Numbers(keys), Data::I32(l)) => keys_of!(l, |v: i32| keys.contains(v.into())),
         (KeySet::Numbers(keys), Data::I64(l)) => keys_of!(l, |v: i64| keys.contains(v)),
-        // A number that does not fit 64 bits is in no set.
-        (KeySet::Numbers(keys), Data::I128(l)) => {
-            keys_of!(l, |v: i128| i64::try_from(v).is_ok_and(|v| keys.contains(v)))
-        }
+        (KeySet::Numbers(keys), Data::I128(l)) => keys_of!(l, |v: i128| keys.contains_wide(v)),
         (KeySet::Strings(keys), Data::Bytes(s)) => rows(active, out, |i| keys.contains(s.get(i))),
         _ => unreachable!("key sets were checked to be of their value's type"),
     }

@@ -1,6 +1,8 @@
 //! A split-block Bloom filter: a key sets one bit in each of the eight words of one block, so that a look-up touches one cache
 //! line. Blocks, words and salts are those of Apache Parquet's specification ("Parquet Bloom Filter"); the hash is ours.
 
+use lode_base::random::mix;
+
 /// Bits for each key. With 12, about 1 in 150 other keys passes.
 const BITS_PER_KEY: usize = 12;
 const WORDS: usize = 8;
@@ -51,21 +53,18 @@ fn mask(hash: u64, salt: u32) -> u32 {
     1 << ((hash as u32).wrapping_mul(salt) >> 27)
 }
 
-/// Spreads a number over 64 bits: the last step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+/// Spreads a number over 64 bits.
 pub(super) fn hash_number(key: i64) -> u64 {
-    let mut h = key as u64;
-    h = (h ^ h >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    h = (h ^ h >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    h ^ h >> 31
+    mix(key as u64)
 }
 
 /// The same, word by word, for a string.
 pub(super) fn hash_bytes(key: &[u8]) -> u64 {
-    let mut h = hash_number(key.len() as i64 ^ i64::MIN);
+    let mut h = mix(key.len() as u64 ^ 1 << 63);
     for chunk in key.chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
-        h = hash_number((h ^ u64::from_le_bytes(word)) as i64);
+        h = mix(h ^ u64::from_le_bytes(word));
     }
     h
 }

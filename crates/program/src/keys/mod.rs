@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 pub use bloom::Bloom;
 pub(crate) use wire::{put_keys, take_keys};
 
+use crate::bits;
 use crate::order_key::bytes_key;
 
 /// The most bits of a bitmap: 512 KB.
@@ -89,11 +90,7 @@ impl KeySet {
         keys.dedup();
         Self::Numbers(match (keys.first(), keys.last()) {
             (Some(&low), Some(&high)) if keys.len() > LIST_MAX => match high.abs_diff(low) {
-                span if span < BITMAP_BITS_MAX => {
-                    let mut words = vec![0; span as usize / 64 + 1];
-                    keys.iter().for_each(|k| set_bit(&mut words, k.abs_diff(low)));
-                    NumberKeys::Bitmap { low, words }
-                }
+                span if span < BITMAP_BITS_MAX => NumberKeys::Bitmap { low, words: bits::of_numbers(&keys) },
                 _ => {
                     assert!(keys.len() <= KEYS_MAX, "a key set has too many keys");
                     let mut bloom = Bloom::for_keys(keys.len());
@@ -110,12 +107,12 @@ impl KeySet {
     /// # Panics
     /// When a set bit stands for no number of 64 bits, or the bits are more than [`BITMAP_BITS_MAX`].
     pub fn of_bits(low: i64, words: &[u64]) -> Self {
-        assert!(words.len() as u64 * 64 <= BITMAP_BITS_MAX + 64, "a bitmap is too long");
+        assert!(words.len() as u64 * 64 <= BITMAP_BITS_MAX, "a bitmap is too long");
         let count: usize = words.iter().map(|w| w.count_ones() as usize).sum();
         if count <= LIST_MAX {
             let mut keys = Vec::with_capacity(count);
             for (w, &word) in words.iter().enumerate() {
-                crate::bits::each(word, |bit| {
+                bits::each(word, |bit| {
                     keys.push(low.checked_add_unsigned((w * 64 + bit) as u64).expect("a number of 64 bits"));
                 });
             }
@@ -204,16 +201,16 @@ impl NumberKeys {
     pub(crate) fn contains(&self, key: i64) -> bool {
         match self {
             Self::List(l) => l.binary_search(&key).is_ok(),
-            Self::Bitmap { low, words } => {
-                key >= *low && {
-                    let at = key.abs_diff(*low);
-                    words.get((at / 64) as usize).is_some_and(|w| w >> (at % 64) & 1 == 1)
-                }
-            }
+            Self::Bitmap { low, words } => bits::has_number(words, *low, key),
             Self::Bloom { low, high, bloom } => {
                 *low <= key && key <= *high && bloom.contains(bloom::hash_number(key))
             }
         }
+    }
+
+    /// The same of a number of any size: one that does not fit 64 bits is in no set.
+    pub(crate) fn contains_wide(&self, key: i128) -> bool {
+        i64::try_from(key).is_ok_and(|key| self.contains(key))
     }
 
     /// Whether a number of `range` may be in the set.
@@ -227,7 +224,7 @@ impl NumberKeys {
         let (from, to) = (from as i64, to as i64);
         match self {
             Self::List(l) => l.get(l.partition_point(|k| *k < from)).is_some_and(|k| *k <= to),
-            Self::Bitmap { low, words } => any_bit(words, from.abs_diff(*low), to.abs_diff(*low)),
+            Self::Bitmap { low, words } => bits::any(words, from.abs_diff(*low), to.abs_diff(*low)),
             Self::Bloom { .. } => {
                 to.abs_diff(from) >= ASKED_SPAN_MAX || (from..=to).any(|key| self.contains(key))
             }
@@ -275,20 +272,6 @@ impl StringKeys {
     }
 }
 
-fn set_bit(words: &mut [u64], at: u64) {
-    words[(at / 64) as usize] |= 1 << (at % 64);
-}
-
-/// Whether one of the bits `from..=to` is set; `to` is within the words.
-fn any_bit(words: &[u64], from: u64, to: u64) -> bool {
-    let (first, last) = ((from / 64) as usize, (to / 64) as usize);
-    let (head, tail) = (!0u64 << (from % 64), !0u64 >> (63 - to % 64));
-    if first == last {
-        return words[first] & head & tail != 0;
-    }
-    words[first] & head != 0 || words[first + 1..last].iter().any(|w| *w != 0) || words[last] & tail != 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,7 +317,7 @@ mod tests {
         {
             let keys: Vec<i64> = (1..=keys).map(|i| low + i * step).collect();
             let mut words = vec![0; (keys[keys.len() - 1] - low) as usize / 64 + 1];
-            keys.iter().for_each(|k| set_bit(&mut words, k.abs_diff(low)));
+            keys.iter().for_each(|k| bits::set(&mut words, k.abs_diff(low)));
             assert_eq!(KeySet::of_bits(low, &words), KeySet::of_numbers(keys));
         }
         assert!(KeySet::of_bits(9, &[0, 0]).is_empty());

@@ -123,6 +123,7 @@ fn take_bloom(r: &mut Reader<'_>) -> Result<Bloom, Malformed> {
 #[cfg(test)]
 mod tests {
     use lode_base::PageBuf;
+    use lode_base::wire::read_whole;
 
     use super::*;
 
@@ -133,10 +134,7 @@ mod tests {
     }
 
     fn read(b: &[u8]) -> Result<KeySet, Malformed> {
-        let b = PageBuf::copy_from(b);
-        let r = &mut Reader::new(&b);
-        let set = take_keys(r)?;
-        r.end().map(|()| set)
+        read_whole(&PageBuf::copy_from(b), take_keys)
     }
 
     fn string(i: u32) -> Box<[u8]> {

@@ -191,16 +191,7 @@ fn bound(program: &Program, e: &Expr) -> Option<(u16, DataType, Option<Value>, O
     let Expr::Compare(op, a, b) = e else { return None };
     let (column, constant, op) = match (&**a, &**b) {
         (Expr::Column(_), Expr::Const(v, _)) => (a, v, *op),
-        (Expr::Const(v, _), Expr::Column(_)) => {
-            let op = match op {
-                Lt => Gt,
-                LtEq => GtEq,
-                Gt => Lt,
-                GtEq => LtEq,
-                op => *op,
-            };
-            (b, v, op)
-        }
+        (Expr::Const(v, _), Expr::Column(_)) => (b, v, op.flipped()),
         _ => return None,
     };
     let (c, t) = column_type(program, column)?;

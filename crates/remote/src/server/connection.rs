@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lode_base::VirtualTime;
-use lode_base::wire::{Malformed, Reader, Writer};
+use lode_base::wire::{Malformed, Reader, Writer, read_whole};
 use lode_command::Budget;
 use lode_command::wire::take_command;
 use lode_program::wire::take_program;
@@ -207,13 +207,15 @@ fn operations(from: &mut Frames<'_>, channel: &Channel) {
 }
 
 fn operation(kind: FrameKind, frame: &Frame) -> Result<Operation, Malformed> {
-    let r = &mut Reader::new(&frame.payload);
-    let operation = match kind {
-        FrameKind::Submit => {
-            Operation::Submit { at: VirtualTime::from_ps(r.u64()?), tag: r.u64()?, command: take_command(r)? }
-        }
-        FrameKind::Narrow => Operation::Narrow { tag: r.u64()?, program: Arc::new(take_program(r)?) },
-        _ => Operation::Cancel { tag: r.u64()? },
-    };
-    r.end().map(|()| operation)
+    read_whole(&frame.payload, |r| {
+        Ok(match kind {
+            FrameKind::Submit => Operation::Submit {
+                at: VirtualTime::from_ps(r.u64()?),
+                tag: r.u64()?,
+                command: take_command(r)?,
+            },
+            FrameKind::Narrow => Operation::Narrow { tag: r.u64()?, program: Arc::new(take_program(r)?) },
+            _ => Operation::Cancel { tag: r.u64()? },
+        })
+    })
 }

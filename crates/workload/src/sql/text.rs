@@ -5,6 +5,8 @@
 //!                └─► Statement: prepared, or a Template whose text is executed
 //! ```
 
+use lode_base::calendar::civil;
+
 use super::{Answer, SqlConnection, StatementId, Value};
 use crate::store::StoreResult;
 
@@ -88,19 +90,6 @@ pub fn time_text(us: i64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let (year, month, day) = civil(days);
     format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}.{fraction:06}")
-}
-
-/// The date of a number of days since 1970-01-01. Source: Howard Hinnant, "chrono-compatible low-level date algorithms".
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Years begin in March, so that the leap day is the last one. An era has 400 years.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// A statement of a connection in a style.
