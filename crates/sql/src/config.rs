@@ -4,11 +4,6 @@ use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::prelude::SessionConfig;
 
-/// A join sends its keys to the scan if one partition has at most this many values, of at most this many bytes. The
-/// drive looks a value up in a list about as fast as the join would, and rows without a match never cross the link.
-const JOIN_LIST_VALUES_MAX: usize = 10_000;
-const JOIN_LIST_BYTES_MAX: usize = 1 << 20;
-
 /// The rows of a batch with much memory, which are DataFusion's, and with little.
 const BATCH_ROWS: std::ops::RangeInclusive<usize> = 1024..=8192;
 /// A batch has a row for so many bytes of memory. A merge of spilled data holds two batches of each run that it merges, and a sort has a
@@ -26,7 +21,7 @@ pub fn configure(mut config: SessionConfig, memory: MemoryLimit) -> SessionConfi
     options.execution.collect_statistics = true;
     let optimizer = &mut options.optimizer;
     optimizer.enable_dynamic_filter_pushdown = true;
-    optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_LIST_VALUES_MAX;
-    optimizer.hash_join_inlist_pushdown_max_size = JOIN_LIST_BYTES_MAX;
+    // Joins send key sets instead (`key_sets`).
+    optimizer.enable_join_dynamic_filter_pushdown = false;
     config
 }

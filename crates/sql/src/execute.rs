@@ -399,7 +399,7 @@ pub(crate) async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementRes
         Sql::Set(Set::SetTransaction { modes, snapshot: None, session: false }) => {
             session.set_transaction(modes)
         }
-        Sql::Set(set) => show::set(session, set),
+        Sql::Set(set) => show::set(session, set).await,
         Sql::ShowVariable { .. }
         | Sql::ShowTables { .. }
         | Sql::ShowColumns { .. }

@@ -30,6 +30,10 @@ pub struct LodeOptions {
     pub durability: CommitDurability,
     /// `lode.short_statements`: whether statements by a key run without DataFusion. On a modelled device a session begins without.
     pub short_statements: bool,
+    /// `lode.planner`: who orders joins.
+    pub planner: Planner,
+    /// `lode.join_order`: tables that are joined first, in their order.
+    pub join_order: String,
 }
 
 /// What of the session's settings concerns short statements.
@@ -39,6 +43,36 @@ pub(crate) struct ShortSettings {
     pub(crate) on: bool,
     /// `lode.bulk_rows`.
     pub(crate) bulk_rows: usize,
+}
+
+/// Who orders the joins of a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Planner {
+    /// DataFusion, which takes tables as FROM names them.
+    Off,
+    /// The cost of each order, by sampled selectivity.
+    #[default]
+    Cost,
+}
+
+impl Planner {
+    /// All, by name.
+    const NAMED: [(&str, Self); 2] = [("off", Self::Off), ("cost", Self::Cost)];
+}
+
+impl fmt::Display for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMED.iter().find(|(_, p)| p == self).expect("each planner has a name").0)
+    }
+}
+
+impl FromStr for Planner {
+    type Err = ();
+
+    fn from_str(s: &str) -> Result<Self, ()> {
+        let s = s.trim().to_ascii_lowercase();
+        Self::NAMED.iter().find(|(name, _)| *name == s).map(|(_, planner)| *planner).ok_or(())
+    }
 }
 
 /// When a commit of a session is durable, as `SET lode.durability` says it.
@@ -110,6 +144,8 @@ impl Default for LodeOptions {
             default_changes: Changes::Delta,
             durability: CommitDurability::default(),
             short_statements: true,
+            planner: Planner::default(),
+            join_order: String::new(),
         }
     }
 }
@@ -168,6 +204,10 @@ impl ExtensionOptions for LodeOptions {
                     _ => return Err(bad(key, value, "on or off")),
                 };
             }
+            "planner" => {
+                self.planner = value.parse().map_err(|()| bad(key, value, "off or cost"))?;
+            }
+            "join_order" => self.join_order = value.trim().to_owned(),
             "profile" if value == self.profile => {}
             "profile" => return Err(bad(key, value, "a choice when the drive is opened, by --profile")),
             _ => return Err(DataFusionError::Configuration(format!("there is no setting lode.{key}"))),
@@ -201,6 +241,16 @@ impl ExtensionOptions for LodeOptions {
                 "durability",
                 self.durability.to_string(),
                 "When commits are durable: commit, group(milliseconds) or none",
+            ),
+            entry(
+                "planner",
+                self.planner.to_string(),
+                "Who orders joins: off (as FROM names the tables) or cost (by sampled selectivity)",
+            ),
+            entry(
+                "join_order",
+                self.join_order.clone(),
+                "Tables that are joined first, in their order, with lode.planner = cost; empty: by cost",
             ),
             entry(
                 "profile",

@@ -22,7 +22,7 @@ use crate::statement::{StatementResult, fold, table_name};
 use crate::{Session, SqlError, ddl};
 
 /// `SET [LOCAL] name = value`.
-pub(crate) fn set(session: &Session, set: &Set) -> Result<StatementResult, SqlError> {
+pub(crate) async fn set(session: &Session, set: &Set) -> Result<StatementResult, SqlError> {
     let (scope, name, values): (_, String, &[Expr]) = match set {
         Set::SingleAssignment { scope, hivevar: false, variable, values } => {
             (*scope, canonical(&setting_name(variable)?), values)
@@ -64,8 +64,23 @@ pub(crate) fn set(session: &Session, set: &Set) -> Result<StatementResult, SqlEr
             values.ok_or_else(|| SqlError::Unsupported("SET of several values".into()))?.join(", ")
         }
     };
+    if name == "lode.join_order" {
+        check_tables(session, &value).await?;
+    }
     put(session, &name, &value, local)?;
     Ok(StatementResult::done("SET"))
+}
+
+/// Checks that the tables of `lode.join_order` exist.
+async fn check_tables(session: &Session, names: &str) -> Result<(), SqlError> {
+    let snapshot = session.snapshot().await?;
+    let mut names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    match names.find(|name| snapshot.table(name).is_none()) {
+        Some(name) => {
+            Err(SqlError::failed(state::UNDEFINED_TABLE, format!("lode.join_order: there is no table {name}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Gives a setting a value, which the open transaction takes back if it ends so.

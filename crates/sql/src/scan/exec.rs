@@ -31,9 +31,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, Statistics,
 };
-use futures::stream;
+use futures::{ready, stream};
 use lode_command::PageRange;
 
+use super::keys::KeyFilter;
 use super::metrics::ScanMetrics;
 use super::ordered::{Ordered, OrderedScan};
 use super::partition::{Next, PartitionScan};
@@ -47,6 +48,8 @@ pub struct LodeScanExec {
     spec: Arc<ScanSpec>,
     partitions: Arc<Vec<Vec<PageRange>>>,
     runtime: Vec<Arc<dyn PhysicalExpr>>,
+    /// Key sets of joins above.
+    keys: Vec<KeyFilter>,
     fetch: Option<usize>,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
@@ -71,6 +74,7 @@ impl LodeScanExec {
             spec,
             partitions: Arc::new(partitions),
             runtime: Vec::new(),
+            keys: Vec::new(),
             fetch,
             statistics: Arc::new(statistics),
             properties: Arc::new(properties),
@@ -84,7 +88,7 @@ impl LodeScanExec {
         let spec = ScanSpec { groups: Some(form), ..ScanSpec::clone(&self.spec) };
         let statistics = Statistics::new_unknown(&spec.schema());
         let scan = Self::new(Arc::new(spec), self.partitions.to_vec(), statistics, None);
-        Self { runtime: self.runtime.clone(), ..scan }
+        Self { runtime: self.runtime.clone(), keys: self.keys.clone(), ..scan }
     }
 
     /// The same scan, ending once the operators above have the first rows of the orders. It has one partition.
@@ -92,7 +96,24 @@ impl LodeScanExec {
         let spec = ScanSpec { ordered: Some(Arc::new(ordered)), ..ScanSpec::clone(&self.spec) };
         let pages = self.partitions.iter().flatten().copied().collect();
         let scan = Self::new(Arc::new(spec), vec![pages], Statistics::clone(&self.statistics), None);
-        Self { runtime: self.runtime.clone(), ..scan }
+        Self { runtime: self.runtime.clone(), keys: self.keys.clone(), ..scan }
+    }
+
+    /// The same scan, which also looks a value up in a key set.
+    pub(crate) fn with_keys(&self, keys: KeyFilter) -> Self {
+        let mut scan = self.clone();
+        scan.keys.push(keys);
+        scan
+    }
+
+    /// Whether the scan ends after some rows.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.fetch.is_some()
+    }
+
+    /// How many key sets of joins reach the scan.
+    pub fn key_sets(&self) -> usize {
+        self.keys.len()
     }
 
     /// Whether the scan may end early.
@@ -175,6 +196,10 @@ impl DisplayAs for LodeScanExec {
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;
         }
+        if !self.keys.is_empty() {
+            let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
+            write!(f, ", key sets=[{}]", keys.join(", "))?;
+        }
         if !self.runtime.is_empty() {
             let filters: Vec<String> = self.runtime.iter().map(ToString::to_string).collect();
             write!(f, ", run-time filter={}", shortened(&filters.join(" AND ")))?;
@@ -220,12 +245,14 @@ impl ExecutionPlan for LodeScanExec {
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let mut scan = Arc::unwrap_or_clone(self);
         scan.runtime.clear();
+        scan.keys.clear();
         scan.metrics = ExecutionPlanMetricsSet::new();
         Ok(Arc::new(scan))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (pages, filters) = (self.partitions[partition].clone(), self.runtime.clone());
+        let (keys, mut awaited) = (self.keys.clone(), self.keys.clone());
         let batch_rows = context.session_config().batch_size();
         let metrics = ScanMetrics::new(&self.metrics, partition);
         if partition == 0 {
@@ -234,26 +261,32 @@ impl ExecutionPlan for LodeScanExec {
         let spec = self.spec.clone();
         let mut next: Box<dyn FnMut() -> Result<Next> + Send> = match &self.spec.ordered {
             Some(ordered) => {
-                let mut scan = OrderedScan::new(spec, ordered.clone(), pages, filters, batch_rows, metrics);
+                let mut scan = OrderedScan::new(spec, ordered.clone(), pages, filters, keys, batch_rows, metrics);
                 Box::new(move || Ok(scan.next()?.map_or(Next::End, Next::Batch)))
             }
             None => {
-                let filters = RuntimeFilters::new(filters);
+                let filters = RuntimeFilters::new(filters, keys);
                 let mut scan = PartitionScan::new(spec, pages, filters, self.fetch, batch_rows, metrics)?;
                 Box::new(move || scan.next_or_turn())
             }
         };
         let host = self.spec.snapshot.host().cloned();
-        let batches = stream::poll_fn(move |context| match next() {
-            Ok(Next::Batch(batch)) => Poll::Ready(Some(Ok(batch))),
-            Ok(Next::Turn) => {
-                // Whoever polls decides whose turn it is.
-                host.iter().for_each(|host| host.end_turn());
-                context.waker().wake_by_ref();
-                Poll::Pending
+        let batches = stream::poll_fn(move |context| {
+            while let Some(keys) = awaited.last() {
+                ready!(keys.poll_known(context));
+                awaited.pop();
             }
-            Ok(Next::End) => Poll::Ready(None),
-            Err(e) => Poll::Ready(Some(Err(e))),
+            match next() {
+                Ok(Next::Batch(batch)) => Poll::Ready(Some(Ok(batch))),
+                Ok(Next::Turn) => {
+                    // Whoever polls decides whose turn it is.
+                    host.iter().for_each(|host| host.end_turn());
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                Ok(Next::End) => Poll::Ready(None),
+                Err(e) => Poll::Ready(Some(Err(e))),
+            }
         });
         let stream = RecordBatchStreamAdapter::new(self.spec.schema(), batches);
         Ok(Box::pin(cooperative(stream)))

@@ -13,6 +13,7 @@ mod batches;
 pub(crate) mod estimate;
 mod exec;
 mod groups;
+mod keys;
 mod metrics;
 mod ordered;
 mod partition;
@@ -29,6 +30,7 @@ use lode_program::{Expr, Program};
 pub(crate) use access::{Access, FilterOver};
 pub use exec::LodeScanExec;
 pub(crate) use groups::{GroupForm, StateColumn};
+pub(crate) use keys::{JoinKeys, KeyFilter};
 pub(crate) use ordered::{FirstRows, Ordered};
 pub(crate) use runtime::waits_for_subquery;
 

@@ -25,6 +25,7 @@ use lode_command::PageRange;
 use lode_engine::{IndexOrder, IndexWalk, OrderBound, OrderKey};
 use lode_page::Column;
 
+use super::keys::KeyFilter;
 use super::metrics::ScanMetrics;
 use super::partition::PartitionScan;
 use super::runtime::RuntimeFilters;
@@ -79,6 +80,7 @@ pub(super) struct OrderedScan {
     /// All pages that may have rows that pass.
     planned: Vec<PageRange>,
     filters: Vec<Arc<dyn PhysicalExpr>>,
+    keys: Vec<KeyFilter>,
     batch_rows: usize,
     metrics: ScanMetrics,
     walks: Vec<Walk>,
@@ -135,12 +137,13 @@ impl OrderedScan {
         ordered: Arc<Ordered>,
         planned: Vec<PageRange>,
         filters: Vec<Arc<dyn PhysicalExpr>>,
+        keys: Vec<KeyFilter>,
         batch_rows: usize,
         metrics: ScanMetrics,
     ) -> Self {
         let walks = ordered.walks.iter().map(Walk::new).collect();
         let (at, is_whole, pages) = (0, false, None);
-        Self { spec, ordered, planned, filters, batch_rows, metrics, walks, at, is_whole, pages }
+        Self { spec, ordered, planned, filters, keys, batch_rows, metrics, walks, at, is_whole, pages }
     }
 
     /// The next batch, or `None` after the last.
@@ -154,7 +157,7 @@ impl OrderedScan {
                 self.pages = None;
             }
             let Some(pages) = self.step()? else { return Ok(None) };
-            let filters = RuntimeFilters::new(self.filters.clone());
+            let filters = RuntimeFilters::new(self.filters.clone(), self.keys.clone());
             let (spec, metrics) = (self.spec.clone(), self.metrics.clone());
             self.pages = Some(PartitionScan::new(spec, pages, filters, None, self.batch_rows, metrics)?);
         }

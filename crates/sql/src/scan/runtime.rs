@@ -17,6 +17,7 @@ use lode_page::Value;
 use lode_program::{CompareOp, Expr, Program};
 
 use super::ScanSpec;
+use super::keys::KeyFilter;
 use crate::translate::Translator;
 
 /// Whether a filter gets its value only when the query runs.
@@ -51,14 +52,15 @@ fn contains(e: &Arc<dyn PhysicalExpr>, is: impl Fn(&Arc<dyn PhysicalExpr>) -> bo
 /// The run-time filters of a partition that runs.
 pub(super) struct RuntimeFilters {
     filters: Vec<Arc<dyn PhysicalExpr>>,
+    keys: Vec<KeyFilter>,
     tracking: Vec<DynamicFilterTracking>,
     /// Their translation when they were last read.
     said: Option<Expr>,
 }
 
 impl RuntimeFilters {
-    pub(super) fn new(filters: Vec<Arc<dyn PhysicalExpr>>) -> Self {
-        Self { filters, tracking: Vec::new(), said: None }
+    pub(super) fn new(filters: Vec<Arc<dyn PhysicalExpr>>, keys: Vec<KeyFilter>) -> Self {
+        Self { filters, keys, tracking: Vec::new(), said: None }
     }
 
     /// The program, narrowed by the filters' values at the start of the scan.
@@ -98,6 +100,7 @@ impl RuntimeFilters {
             Expr::And(terms) => terms,
             e => vec![e],
         });
+        let said = said.chain(self.keys.iter().filter_map(KeyFilter::now));
         let mut said: Vec<Expr> =
             said.filter(|e| !known.as_ref().is_some_and(|k| says_nothing(e, k))).collect();
         match said.len() {
@@ -138,6 +141,10 @@ fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
                 let distinct = || list.iter().filter_map(within).collect::<HashSet<i64>>().len();
                 list.len() as i128 > span && distinct() as i128 > span
             }
+            _ => false,
+        },
+        Expr::InKeys { value, keys } => match (range(value), keys.exact_len()) {
+            (Some((Value::Int(min), Value::Int(max))), Some(keys)) => keys > max.abs_diff(*min),
             _ => false,
         },
         _ => false,

@@ -1,0 +1,138 @@
+//! Key sets: the keys of a join's build side, sent to the scans of its probe side.
+//!
+//! ```text
+//!   HashJoinExec: o_orderkey = l_orderkey
+//!     CollectKeysExec: o_orderkey ── slot ──┐       a row of lineitem without an order in the set never leaves
+//!       orders                              │       the drive
+//!     LodeScanExec: lineitem, l_orderkey ◄──┘
+//! ```
+//!
+//! The rule is the last one before operators move into the drive. A scan waits for the sets of the joins above it: the
+//! join itself takes no row of its probe side before its build side is complete, so the wait costs nothing.
+//! Source: semi-join reduction by run-time filters, as in most engines.
+
+mod collect;
+mod gather;
+mod slot;
+mod targets;
+
+use std::sync::Arc;
+
+use datafusion::common::{NullEquality, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary};
+
+use self::collect::{CollectKeysExec, KeyColumn};
+use self::gather::Keys;
+use self::slot::Slot;
+use crate::planner::{self, excludes};
+use crate::scan::{JoinKeys, KeyFilter};
+
+/// A set that lets through this share of the probe side's keys, by estimate, is not made.
+const SHARE_MAX: f64 = 0.9;
+
+/// The physical rule.
+#[derive(Debug)]
+pub(crate) struct SendKeys;
+
+impl PhysicalOptimizerRule for SendKeys {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        sent(plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "send_keys"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// `plan`, whose joins send their keys, the topmost join first.
+fn sent(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = match plan.downcast_ref::<HashJoinExec>() {
+        Some(join) => of_join(join)?.unwrap_or(plan),
+        None => plan,
+    };
+    let inputs = plan.children().into_iter().map(|input| sent(input.clone())).collect::<Result<Vec<_>>>()?;
+    replace_children_if_necessary(plan, inputs)
+}
+
+fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let is_plain = join.null_equality() == NullEquality::NullEqualsNothing;
+    if !is_plain || !excludes(*join.join_type(), join.null_aware) {
+        return Ok(None);
+    }
+    let mut probe = join.right().clone();
+    let mut columns: Vec<KeyColumn> = Vec::new();
+    let partitions = below_exchanges(join.left()).output_partitioning().partition_count();
+    for (build_key, probe_key) in join.on() {
+        let data_type = build_key.data_type(&join.left().schema())?;
+        let Some(keys) = Keys::of(&data_type).filter(|_| probe_key.data_type(&probe.schema()).ok() == Some(data_type.clone()))
+        else {
+            continue;
+        };
+        let values = planner::distinct_values(join.left(), build_key)?;
+        let outcome = Arc::new(JoinKeys::default());
+        let mut range: Option<(i64, i64)> = None;
+        let mut is_bounded = true;
+        let changed = targets::replaced(&probe, probe_key, &mut |scan, key| {
+            let Some((filter, bounds)) = KeyFilter::of(scan, key, &data_type, outcome.clone()) else { return Ok(None) };
+            let domain = planner::distinct_before(scan, key)?;
+            if values.zip(domain).is_some_and(|(values, domain)| values >= domain * SHARE_MAX) {
+                return Ok(None);
+            }
+            match (bounds, range) {
+                (Some((low, high)), Some(known)) => range = Some((low.min(known.0), high.max(known.1))),
+                (Some(bounds), None) => range = Some(bounds),
+                (None, _) => is_bounded = false,
+            }
+            Ok(Some(Arc::new(scan.with_keys(filter)) as Arc<dyn ExecutionPlan>))
+        })?;
+        let Some(changed) = changed else { continue };
+        probe = changed;
+        let keys = match keys {
+            Keys::Numbers { .. } => Keys::Numbers { range: range.filter(|_| is_bounded) },
+            Keys::Strings => Keys::Strings,
+        };
+        let slot = Arc::new(Slot::new(partitions, outcome));
+        columns.push(KeyColumn { expr: build_key.clone(), keys, slot });
+    }
+    if columns.is_empty() {
+        return Ok(None);
+    }
+    let build = collected(join.left(), columns)?;
+    join.builder().with_new_children(vec![build, probe])?.build_exec().map(Some)
+}
+
+/// The build side with its keys gathered below its exchanges, where they are gathered by all threads.
+fn collected(build: &Arc<dyn ExecutionPlan>, columns: Vec<KeyColumn>) -> Result<Arc<dyn ExecutionPlan>> {
+    match below_exchange(build) {
+        Some(input) => replace_children_if_necessary(build.clone(), vec![collected(input, columns)?]),
+        None => Ok(Arc::new(CollectKeysExec::new(build.clone(), columns))),
+    }
+}
+
+fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let is_exchange = plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>();
+    (is_exchange && plan.fetch().is_none()).then(|| plan.children()[0])
+}
+
+fn below_exchanges(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    below_exchange(plan).map_or(plan, below_exchanges)
+}
+
+/// The columns that an expression reads, ascending.
+fn columns_of(e: &Arc<dyn PhysicalExpr>) -> Vec<usize> {
+    let mut columns: Vec<usize> =
+        datafusion::physical_expr::utils::collect_columns(e).iter().map(Column::index).collect();
+    columns.sort_unstable();
+    columns
+}

@@ -1,0 +1,59 @@
+//! What joins cost, in nanoseconds of one thread.
+//!
+//! The constants are measured on column pages in memory, with `lode bench tpch` and `perf`; only their ratios matter.
+
+/// The most keys of a build side that are sent to scans.
+pub(super) const KEYS_MAX: f64 = lode_program::KEYS_MAX as f64;
+
+/// A row that enters a hash table.
+const BUILD: f64 = 40.0;
+/// A row that is looked up in a hash table which fits the caches.
+const PROBE: f64 = 10.0;
+/// What the look-up takes longer each time that the table doubles, beyond the caches.
+const PROBE_DOUBLED: f64 = 5.0;
+/// The rows of a hash table that fit the caches.
+const CACHED_ROWS: f64 = 32_768.0;
+/// A row that comes out of a join.
+const OUT: f64 = 10.0;
+/// A row that goes to the thread of its key.
+const REPARTITION: f64 = 20.0;
+/// A value that a scan answers.
+const ANSWERED: f64 = 2.0;
+/// A row whose key a scan looks up in a key set.
+const LOOKED_UP: f64 = 2.5;
+/// A pair of rows that a nested loop compares.
+const COMPARED: f64 = 2.0;
+
+/// The rows of a join.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JoinRows {
+    pub(super) build: f64,
+    pub(super) probe: f64,
+    pub(super) out: f64,
+}
+
+/// The cost of a hash join, and whether it is cheaper with both sides partitioned by key.
+pub(super) fn hash_join(rows: JoinRows, threads: usize) -> (f64, bool) {
+    let threads = threads as f64;
+    let beyond = (rows.build / CACHED_ROWS).log2().max(0.0);
+    let build = rows.build * (BUILD + PROBE_DOUBLED * beyond);
+    let shared = (rows.probe * (PROBE + PROBE_DOUBLED * beyond) + rows.out * OUT) / threads;
+    let collected = build + shared;
+    let partitioned = build / threads + shared + (rows.build + rows.probe) * REPARTITION / threads;
+    if threads > 1.0 && partitioned < collected { (partitioned, true) } else { (collected, false) }
+}
+
+/// The cost of comparing each row with each.
+pub(super) fn nested_loops(rows: JoinRows, threads: usize) -> f64 {
+    (rows.build * rows.probe * COMPARED + rows.out * OUT) / threads as f64
+}
+
+/// The cost of a scan's answer.
+pub(super) fn answered(rows: f64, columns: usize) -> f64 {
+    rows * ANSWERED * (1 + columns) as f64
+}
+
+/// The cost of a key set in a scan of so many rows.
+pub(super) fn keys_looked_up(rows: f64) -> f64 {
+    rows * LOOKED_UP
+}

@@ -1,0 +1,275 @@
+//! How many rows an operator answers, and how many values its columns have.
+//!
+//! ```text
+//!   scan: rows x sampled share; distinct values by key, by bounds, or assumed
+//!   aggregate: the product of its group columns' values       semi-join: the share of keys that match
+//! ```
+//!
+//! Source: "Access path selection in a relational database management system" (1979) for joins by distinct values;
+//! Cardenas' formula for the values that remain in a sample.
+
+use std::sync::Arc;
+
+use datafusion::common::{JoinType, Result};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column as ColumnExpr, Literal};
+use datafusion::physical_expr::utils::split_conjunction;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use lode_page::{DataType, Value};
+
+use crate::scan::{LodeScanExec, engine_error};
+
+/// The share of rows that is assumed to pass a condition that nothing is known of.
+const UNKNOWN_SHARE: f64 = 1.0 / 3.0;
+/// The rows of a source that says nothing.
+const UNKNOWN_ROWS: f64 = 1000.0;
+/// A text column without a key is assumed to have one value for so many rows.
+const ROWS_A_TEXT: f64 = 10.0;
+
+/// What is expected of an operator.
+#[derive(Clone, Debug)]
+pub(super) struct Estimate {
+    pub(super) rows: f64,
+    /// The rows before any condition: what keys refer to.
+    pub(super) rows_before: f64,
+    pub(super) columns: Vec<ColumnEstimate>,
+    /// Sets of columns that no two rows have in common.
+    pub(super) keys: Vec<Vec<usize>>,
+    /// The rows that are looked at to answer these: those of the tables below.
+    pub(super) rows_read: f64,
+}
+
+/// What is expected of a column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ColumnEstimate {
+    /// Distinct values before any condition.
+    pub(super) domain: f64,
+    /// Whether a scan below stores it, so that a key set can exclude rows before they are answered.
+    pub(super) is_stored: bool,
+}
+
+impl ColumnEstimate {
+    fn computed(rows: f64) -> Self {
+        Self { domain: rows.max(1.0), is_stored: false }
+    }
+}
+
+impl Estimate {
+    /// The share of the rows before conditions that passed them.
+    pub(super) fn share(&self) -> f64 {
+        if self.rows_before > 0.0 { (self.rows / self.rows_before).min(1.0) } else { 1.0 }
+    }
+
+    /// Distinct values of a column in the rows that passed.
+    pub(super) fn distinct(&self, column: usize) -> f64 {
+        remaining(self.columns[column].domain, self.rows_before, self.rows)
+    }
+
+    fn with_rows(mut self, rows: f64) -> Self {
+        self.rows = rows;
+        self
+    }
+}
+
+/// The distinct values in `rows` of `rows_before` rows that have `domain` of them.
+pub(super) fn remaining(domain: f64, rows_before: f64, rows: f64) -> f64 {
+    if rows >= rows_before || domain <= 1.0 {
+        return domain.min(rows.max(1.0));
+    }
+    let rows_a_value = (rows_before / domain).max(1.0);
+    let share = 1.0 - (1.0 - rows / rows_before).powf(rows_a_value);
+    (domain * share).clamp(1.0, rows.max(1.0))
+}
+
+/// The estimate of `plan`.
+pub(super) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
+    if let Some(scan) = plan.downcast_ref::<LodeScanExec>() {
+        return of_scan(scan);
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let below = estimate(filter.input())?;
+        let share: f64 =
+            split_conjunction(filter.predicate()).into_iter().map(|e| share_of(e, &below)).product();
+        let passed = (below.rows * share).max(1.0);
+        return Ok(match filter.projection() {
+            Some(places) => projected(below.with_rows(passed), places.iter().map(|&i| Some(i))),
+            None => below.with_rows(passed),
+        });
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let places = projection.expr().iter();
+        let places = places.map(|p| p.expr.downcast_ref::<ColumnExpr>().map(ColumnExpr::index));
+        return Ok(projected(estimate(projection.input())?, places));
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        return of_aggregate(aggregate);
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        return of_join(join);
+    }
+    match plan.children()[..] {
+        // Sorts, limits, and whatever else passes rows on.
+        [input] if input.schema().fields().len() == plan.schema().fields().len() => {
+            let below = estimate(input)?;
+            let rows = plan.fetch().map_or(below.rows, |n| below.rows.min(n as f64));
+            Ok(below.with_rows(rows))
+        }
+        _ => of_unknown(plan),
+    }
+}
+
+/// The estimate of a scan.
+pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
+    let spec = scan.spec();
+    if spec.groups.is_some() {
+        return Ok(Estimate {
+            rows: UNKNOWN_ROWS,
+            rows_before: UNKNOWN_ROWS,
+            columns: vec![ColumnEstimate::computed(UNKNOWN_ROWS); spec.schema().fields().len()],
+            keys: vec![],
+            rows_read: UNKNOWN_ROWS,
+        });
+    }
+    let known = spec.snapshot.statistics(&spec.table).map_err(engine_error)?;
+    let rows = (known.rows as f64).max(1.0);
+    let key = &spec.table.def().primary_key;
+    let column = |c: &Option<u16>| match *c {
+        None => ColumnEstimate { domain: rows, is_stored: false },
+        Some(c) => {
+            let (at, data_type) = (usize::from(c), spec.table.schema().columns[usize::from(c)].data_type);
+            let bounds = known.columns.get(at).and_then(Option::as_ref);
+            let domain = if key[..] == [c] { rows } else { domain(data_type, bounds, rows) };
+            ColumnEstimate { domain, is_stored: true }
+        }
+    };
+    let place = |c: &u16| spec.output.iter().position(|o| *o == Some(*c));
+    let key: Option<Vec<usize>> = key.iter().map(place).collect();
+    Ok(Estimate {
+        rows: (rows * spec.selectivity).max(1.0).min(scan.fetch().map_or(rows, |n| n as f64)),
+        rows_before: rows,
+        columns: spec.output.iter().map(column).collect(),
+        keys: key.filter(|k| !k.is_empty()).into_iter().collect(),
+        rows_read: rows,
+    })
+}
+
+/// The distinct values of a column with these bounds in a table of `rows` rows.
+fn domain(data_type: DataType, bounds: Option<&(Value, Value)>, rows: f64) -> f64 {
+    let span = match bounds {
+        Some((Value::Int(min), Value::Int(max))) => Some((*max as f64 - *min as f64) + 1.0),
+        Some((Value::Decimal(min), Value::Decimal(max))) => Some((*max as f64 - *min as f64) + 1.0),
+        Some((Value::Boolean(min), Value::Boolean(max))) => Some(if min == max { 1.0 } else { 2.0 }),
+        Some((min, max)) if min == max => Some(1.0),
+        _ => None,
+    };
+    let assumed = match data_type {
+        DataType::Text | DataType::Bytea => rows / ROWS_A_TEXT,
+        _ => rows,
+    };
+    span.unwrap_or(assumed).clamp(1.0, rows)
+}
+
+fn projected(below: Estimate, places: impl Iterator<Item = Option<usize>>) -> Estimate {
+    let places: Vec<Option<usize>> = places.collect();
+    let rows = below.rows;
+    let column = |p: &Option<usize>| p.map_or(ColumnEstimate::computed(rows), |i| below.columns[i]);
+    let columns = places.iter().map(column).collect();
+    let place = |c: &usize| places.iter().position(|p| *p == Some(*c));
+    let keys = below.keys.iter().filter_map(|k| k.iter().map(place).collect()).collect();
+    Estimate { columns, keys, ..below }
+}
+
+fn share_of(e: &Arc<dyn PhysicalExpr>, below: &Estimate) -> f64 {
+    let Some(b) = e.downcast_ref::<BinaryExpr>() else { return UNKNOWN_SHARE };
+    let column = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<ColumnExpr>().map(ColumnExpr::index);
+    let is_constant = |e: &Arc<dyn PhysicalExpr>| e.is::<Literal>();
+    match (b.op(), column(b.left()), column(b.right())) {
+        (Operator::Eq, Some(c), _) if is_constant(b.right()) => 1.0 / below.distinct(c),
+        (Operator::Eq, _, Some(c)) if is_constant(b.left()) => 1.0 / below.distinct(c),
+        (Operator::Eq, Some(c), Some(d)) => 1.0 / below.distinct(c).max(below.distinct(d)),
+        _ => UNKNOWN_SHARE,
+    }
+}
+
+fn of_aggregate(aggregate: &AggregateExec) -> Result<Estimate> {
+    let below = estimate(aggregate.input())?;
+    let grouped = aggregate.group_expr();
+    let groups = grouped.expr().iter();
+    let places: Vec<Option<usize>> =
+        groups.map(|(e, _)| e.downcast_ref::<ColumnExpr>().map(ColumnExpr::index)).collect();
+    let values = |p: &Option<usize>| p.map_or(below.rows, |c| below.distinct(c));
+    let before = |p: &Option<usize>| p.map_or(below.rows_before, |c| below.columns[c].domain);
+    let rows = places.iter().map(values).product::<f64>().min(below.rows).max(1.0);
+    let rows_before = places.iter().map(before).product::<f64>().min(below.rows_before).max(rows);
+    let column = |p: &Option<usize>| match *p {
+        Some(c) => ColumnEstimate { domain: below.columns[c].domain.min(rows_before), ..below.columns[c] },
+        None => ColumnEstimate::computed(rows),
+    };
+    let mut columns: Vec<ColumnEstimate> = places.iter().map(column).collect();
+    columns.resize(aggregate.schema().fields().len(), ColumnEstimate::computed(rows));
+    let is_partial = matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::PartialReduce);
+    let is_whole = grouped.is_single() && !is_partial;
+    let keys = if is_whole { vec![(0..places.len()).collect()] } else { vec![] };
+    Ok(Estimate { rows, rows_before, columns, keys, rows_read: below.rows_read })
+}
+
+fn of_join(join: &HashJoinExec) -> Result<Estimate> {
+    let (left, right) = (estimate(join.left())?, estimate(join.right())?);
+    let rows_read = left.rows_read + right.rows_read;
+    // The least number of values that one side's keys and the other side's have.
+    let mut met: f64 = 1.0;
+    let (mut left_share, mut right_share): (f64, f64) = (1.0, 1.0);
+    for (a, b) in join.on() {
+        let of = |e: &Arc<dyn PhysicalExpr>, side: &Estimate| match e.downcast_ref::<ColumnExpr>() {
+            Some(c) => (side.columns[c.index()].domain, side.distinct(c.index())),
+            None => (side.rows, side.rows),
+        };
+        let ((a_domain, a_now), (b_domain, b_now)) = (of(a, &left), of(b, &right));
+        met *= a_domain.max(b_domain).max(1.0);
+        left_share = left_share.min(b_now / a_domain.max(b_domain).max(1.0));
+        right_share = right_share.min(a_now / a_domain.max(b_domain).max(1.0));
+    }
+    let met = met.min(left.rows_before.max(right.rows_before)).max(1.0);
+    let inner = (left.rows * right.rows / met).max(1.0);
+    let semi = |rows: f64, share: f64| (rows * share.min(1.0)).max(1.0);
+    let anti = |rows: f64, share: f64| (rows * (1.0 - share).clamp(0.1, 1.0)).max(1.0);
+    let mark = |mut side: Estimate| {
+        side.columns.push(ColumnEstimate { domain: 2.0, is_stored: false });
+        side
+    };
+    let both = |rows: f64| {
+        let columns = left.columns.iter().chain(&right.columns).copied().collect();
+        let rows_before = left.rows_before.max(right.rows_before).max(rows);
+        Estimate { rows, rows_before, columns, keys: vec![], rows_read }
+    };
+    let whole = match join.join_type() {
+        JoinType::Inner => both(inner),
+        JoinType::Left => both(inner.max(left.rows)),
+        JoinType::Right => both(inner.max(right.rows)),
+        JoinType::Full => both(inner.max(left.rows + right.rows)),
+        JoinType::LeftSemi => left.clone().with_rows(semi(left.rows, left_share)),
+        JoinType::RightSemi => right.clone().with_rows(semi(right.rows, right_share)),
+        JoinType::LeftAnti => left.clone().with_rows(anti(left.rows, left_share)),
+        JoinType::RightAnti => right.clone().with_rows(anti(right.rows, right_share)),
+        JoinType::LeftMark => mark(left.clone()),
+        JoinType::RightMark => mark(right.clone()),
+    };
+    let whole = Estimate { rows_read, ..whole };
+    Ok(match &join.projection {
+        Some(places) => projected(whole, places.iter().map(|&i| Some(i))),
+        None => whole,
+    })
+}
+
+fn of_unknown(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
+    let known = StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?;
+    let rows = known.num_rows.get_value().map_or(UNKNOWN_ROWS, |n| *n as f64).max(1.0);
+    let columns = vec![ColumnEstimate::computed(rows); plan.schema().fields().len()];
+    Ok(Estimate { rows, rows_before: rows, columns, keys: vec![], rows_read: rows })
+}

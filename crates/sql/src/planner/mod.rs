@@ -1,0 +1,113 @@
+//! The order of joins, by sampled selectivity.
+//!
+//! ```text
+//!   inner joins as FROM names them ─► region: inputs, equal columns, predicates
+//!                                       │  rows of each input: sampled; values: keys and bounds
+//!                                       ▼
+//!                                     cheapest tree of hash joins ─► operators, each with its build side
+//!   other joins ────────────────────► the cheaper build side
+//! ```
+//!
+//! The rule runs behind DataFusion's choice of join sides, before anything is partitioned. `SET lode.planner = off`
+//! leaves that choice as it is.
+
+mod cardinality;
+mod cost;
+mod estimate;
+mod forced;
+mod inputs;
+mod order;
+mod rebuild;
+mod region;
+mod sides;
+
+use std::sync::Arc;
+
+use datafusion::common::{JoinType, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+
+use self::cardinality::Cardinality;
+use self::forced::ForcedOrder;
+use self::inputs::Inputs;
+use self::region::Region;
+use crate::options::{LodeOptions, Planner};
+use crate::scan::LodeScanExec;
+
+/// The physical rule.
+#[derive(Debug)]
+pub(crate) struct OrderJoins;
+
+impl PhysicalOptimizerRule for OrderJoins {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = LodeOptions::of(config);
+        match options.planner {
+            Planner::Off => Ok(plan),
+            Planner::Cost => {
+                let forced = ForcedOrder::of(&options.join_order);
+                ordered(plan, config.execution.target_partitions, &forced)
+            }
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "order_joins"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Whether a join drops rows of its right side whose key its left side does not have.
+pub(crate) fn excludes(join_type: JoinType, null_aware: bool) -> bool {
+    match join_type {
+        JoinType::Inner
+        | JoinType::Left
+        | JoinType::LeftSemi
+        | JoinType::RightSemi => true,
+        // A row of the right side whose key is NULL decides all.
+        JoinType::LeftAnti => !null_aware,
+        JoinType::Right
+        | JoinType::Full
+        | JoinType::RightAnti
+        | JoinType::LeftMark
+        | JoinType::RightMark => false,
+    }
+}
+
+/// The distinct values of an expression over an operator's rows, by estimate; `None` if it is no column.
+pub(crate) fn distinct_values(plan: &Arc<dyn ExecutionPlan>, e: &Arc<dyn PhysicalExpr>) -> Result<Option<f64>> {
+    let Some(column) = e.downcast_ref::<Column>() else { return Ok(None) };
+    Ok(Some(estimate::estimate(plan)?.distinct(column.index())))
+}
+
+/// The distinct values of an expression in a scan's table, by estimate; `None` if it is no column.
+pub(crate) fn distinct_before(scan: &LodeScanExec, e: &Arc<dyn PhysicalExpr>) -> Result<Option<f64>> {
+    let Some(column) = e.downcast_ref::<Column>() else { return Ok(None) };
+    Ok(Some(estimate::of_scan(scan)?.columns[column.index()].domain))
+}
+
+fn ordered(plan: Arc<dyn ExecutionPlan>, threads: usize, forced: &ForcedOrder) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(mut region) = Region::of(&plan)?.filter(|r| r.inputs.len() <= Inputs::MAX) else {
+        let inputs = plan.children().into_iter().map(|input| ordered(input.clone(), threads, forced));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        return sides::chosen(replace_children_if_necessary(plan, inputs)?, threads);
+    };
+    for input in &mut region.inputs {
+        *input = ordered(input.clone(), threads, forced)?;
+    }
+    let estimates = region.inputs.iter().map(estimate::estimate).collect::<Result<Vec<_>>>()?;
+    let mut rows = Cardinality::of(&region, estimates);
+    let first = forced.inputs_of(&region);
+    let tree = order::cheapest(&mut rows, threads, &first)
+        .map_err(|e| forced.needs_cross_join(&region, e.input))?;
+    rebuild::rebuild(&region, &tree, &plan.schema())
+}

@@ -1,0 +1,244 @@
+//! The order of a region's joins: the cheapest tree of hash joins, each with its build side.
+//!
+//! ```text
+//!   up to 10 inputs: for each connected set, for each input at the bottom of its probe sides: the cheapest tree
+//!   more: the two sets that join to the fewest rows, again and again
+//! ```
+//!
+//! A join sends the keys of its build side to the scans of its probe side (`key_sets`). So a build side makes
+//! what lies below the probe side cheaper. The cost of a tree is kept for each input that it is due to, and shrinks by
+//! the share of the input's keys that the build side has.
+
+use std::collections::HashMap;
+
+use super::cardinality::Cardinality;
+use super::cost::{self, JoinRows};
+use super::inputs::Inputs;
+
+/// Up to this many inputs the best order is searched; with more, a good one.
+const SEARCHED_MAX: usize = 10;
+
+/// How a region is joined.
+#[derive(Clone, Debug)]
+pub(super) enum Tree {
+    Input(usize),
+    Join { build: Box<Self>, probe: Box<Self>, is_partitioned: bool },
+}
+
+impl Tree {
+    pub(super) fn inputs(&self) -> Inputs {
+        match self {
+            Self::Input(i) => Inputs::one(*i),
+            Self::Join { build, probe, .. } => build.inputs().or(probe.inputs()),
+        }
+    }
+}
+
+/// No equality connects the input with those before it in a forced order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CrossJoin {
+    pub(super) input: usize,
+}
+
+/// A way to join a set.
+#[derive(Clone, Debug)]
+struct Way {
+    /// For each input of the region, the part of the cost that shrinks with its rows.
+    by_input: Vec<f64>,
+    /// The rest of the cost.
+    fixed: f64,
+    /// The input at the bottom of the probe sides.
+    spine: usize,
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Input,
+    /// Of which sets, and by which of their ways.
+    Join {
+        build: (Inputs, usize),
+        probe: (Inputs, usize),
+        is_partitioned: bool,
+    },
+}
+
+impl Way {
+    fn cost(&self) -> f64 {
+        self.fixed + self.by_input.iter().sum::<f64>()
+    }
+}
+
+/// The cheapest tree of all inputs, over so many threads. The inputs of `first` are joined first, in their order.
+///
+/// # Errors
+/// When nothing equates an input of `first` with those before it: their numbers.
+pub(super) fn cheapest(of: &mut Cardinality, threads: usize, first: &[usize]) -> Result<Tree, CrossJoin> {
+    let mut search = Search { of, threads, ways: HashMap::new() };
+    let all = Inputs::first(search.of.inputs.len());
+    all.iter().for_each(|i| search.start(i));
+    let mut parts = search.of.components(all);
+    for part in &parts {
+        if first.iter().any(|i| part.has(*i)) {
+            search.forced(first)?;
+            let mut sets: Vec<Inputs> = part.without(first.iter().copied().collect()).iter().map(Inputs::one).collect();
+            sets.push(first.iter().copied().collect());
+            search.greedy(sets);
+        } else if part.len() <= SEARCHED_MAX {
+            search.all_of(*part);
+        } else {
+            search.greedy(part.iter().map(Inputs::one).collect());
+        }
+    }
+    // What no equality connects is a cross product, of the smallest parts first.
+    while parts.len() > 1 {
+        parts.sort_by(|a, b| search.of.rows(*b).total_cmp(&search.of.rows(*a)));
+        let (a, b) = (parts.pop().expect("two parts"), parts.pop().expect("two parts"));
+        search.join(a, b);
+        parts.push(a.or(b));
+    }
+    Ok(search.tree(all, search.best(all)))
+}
+
+struct Search<'a> {
+    of: &'a mut Cardinality,
+    threads: usize,
+    ways: HashMap<Inputs, Vec<Way>>,
+}
+
+impl Search<'_> {
+    fn start(&mut self, input: usize) {
+        let estimate = &self.of.inputs[input];
+        let mut by_input = vec![0.0; self.of.inputs.len()];
+        by_input[input] = cost::answered(estimate.rows, estimate.columns.len()) / self.threads as f64;
+        let way = Way { by_input, fixed: 0.0, spine: input, how: How::Input };
+        self.ways.insert(Inputs::one(input), vec![way]);
+    }
+
+    /// Finds the ways of each connected subset, small ones first.
+    fn all_of(&mut self, set: Inputs) {
+        let mut subsets: Vec<Inputs> = set.parts().chain([set]).filter(|s| s.len() > 1).collect();
+        subsets.retain(|s| self.of.is_connected(*s));
+        subsets.sort_by_key(|s| s.len());
+        for subset in subsets {
+            for build in subset.parts() {
+                let probe = subset.without(build);
+                if self.ways.contains_key(&build)
+                    && self.ways.contains_key(&probe)
+                    && self.of.connects(build, probe)
+                {
+                    self.joined(build, probe);
+                }
+            }
+        }
+    }
+
+    /// Joins inputs one after the other, each as the cheaper side.
+    fn forced(&mut self, order: &[usize]) -> Result<(), CrossJoin> {
+        let mut joined = Inputs::default();
+        for &next in order {
+            if !joined.is_empty() {
+                if !self.of.connects(joined, Inputs::one(next)) {
+                    return Err(CrossJoin { input: next });
+                }
+                self.join(joined, Inputs::one(next));
+            }
+            joined = joined.or(Inputs::one(next));
+        }
+        Ok(())
+    }
+
+    fn greedy(&mut self, mut sets: Vec<Inputs>) {
+        while sets.len() > 1 {
+            let mut fewest: Option<(f64, usize, usize)> = None;
+            for a in 0..sets.len() {
+                for b in a + 1..sets.len() {
+                    if !self.of.connects(sets[a], sets[b]) {
+                        continue;
+                    }
+                    let rows = self.of.rows(sets[a].or(sets[b]));
+                    if fewest.is_none_or(|(least, ..)| rows < least) {
+                        fewest = Some((rows, a, b));
+                    }
+                }
+            }
+            let (_, a, b) = fewest.expect("the sets are connected");
+            let (b, a) = (sets.remove(b), sets.remove(a));
+            self.join(a, b);
+            sets.push(a.or(b));
+        }
+    }
+
+    /// Joins two sets, with either as the build side.
+    fn join(&mut self, a: Inputs, b: Inputs) {
+        self.joined(a, b);
+        self.joined(b, a);
+    }
+
+    fn joined(&mut self, build: Inputs, probe: Inputs) {
+        for at in 0..self.ways[&probe].len() {
+            let way = self.way(build, probe, at);
+            let ways = self.ways.entry(build.or(probe)).or_default();
+            match ways.iter_mut().find(|w| w.spine == way.spine) {
+                Some(known) if way.cost() < known.cost() => *known = way,
+                Some(_) => {}
+                None => ways.push(way),
+            }
+        }
+    }
+
+    fn best(&self, set: Inputs) -> usize {
+        let ways = self.ways[&set].iter().enumerate();
+        ways.min_by(|a, b| a.1.cost().total_cmp(&b.1.cost())).expect("each set has a way").0
+    }
+
+    /// The cheapest way of the build side, probed by one way of the probe side.
+    fn way(&mut self, build: Inputs, probe: Inputs, at: usize) -> Way {
+        let best = self.best(build);
+        let (rows, probe_rows, out) = (self.of.rows(build), self.of.rows(probe), self.of.rows(build.or(probe)));
+        let of_probe = self.ways[&probe][at].clone();
+        let of_build = self.ways[&build][best].clone();
+        let mut by_input: Vec<f64> = of_build.by_input;
+        let mut fixed = of_build.fixed + of_probe.fixed;
+        let mut left: Vec<f64> = vec![1.0; by_input.len()];
+        let mut equal = false;
+        for class in 0..self.of.classes.len() {
+            let members = self.of.classes[class].clone();
+            if !members.iter().any(|m| build.has(m.input)) {
+                continue;
+            }
+            for m in members.iter().filter(|m| probe.has(m.input)) {
+                equal = true;
+                if m.is_stored && rows <= cost::KEYS_MAX {
+                    left[m.input] = left[m.input].min(self.of.key_share(class, build, m));
+                }
+            }
+        }
+        for input in probe.iter() {
+            by_input[input] = of_probe.by_input[input] * left[input];
+            if left[input] < 1.0 {
+                fixed += cost::keys_looked_up(self.of.inputs[input].rows_read) / self.threads as f64;
+            }
+        }
+        let shares = left.iter().copied().fold(1.0, f64::min);
+        let of = JoinRows { build: rows, probe: probe_rows * shares, out };
+        let (cost, is_partitioned) = match equal {
+            true => cost::hash_join(of, self.threads),
+            false => (cost::nested_loops(of, self.threads), false),
+        };
+        by_input[of_probe.spine] += cost;
+        let how = How::Join { build: (build, best), probe: (probe, at), is_partitioned };
+        Way { by_input, fixed, spine: of_probe.spine, how }
+    }
+
+    fn tree(&self, set: Inputs, at: usize) -> Tree {
+        match self.ways[&set][at].how {
+            How::Input => Tree::Input(set.iter().next().expect("an input")),
+            How::Join { build, probe, is_partitioned } => Tree::Join {
+                build: Box::new(self.tree(build.0, build.1)),
+                probe: Box::new(self.tree(probe.0, probe.1)),
+                is_partitioned,
+            },
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Joins in random shapes: the order that the planner chooses, and the key sets that build sides send to scans, change no
+//! answer.
+//!
+//! ```text
+//!   seed ─► FROM of 2 to 6 tables, equalities, filters, subqueries ─┬─ tables as FROM names them, filtered by the host
+//!                                                                   └─ ordered by cost, filtered at each level
+//! ```
+//!
+//! `LODE_JOIN_QUERIES=5000` runs more queries, `LODE_JOIN_SEED=7` another sequence.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use datafusion::arrow::util::display::array_value_to_string;
+use lode_base::random::Random;
+use lode_engine::{Database, DatabaseOptions};
+use lode_firmware::Drive;
+use lode_sql::{Offload, Queries, Session, SessionOptions};
+
+fn database() -> Database {
+    Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap()
+}
+
+async fn session(db: &Database, threads: usize, offload: Offload, planner: &str) -> Session {
+    let options = SessionOptions { target_partitions: threads, offload, ..SessionOptions::default() };
+    let session = Queries::new(db.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap();
+    run(&session, &format!("SET lode.planner = '{planner}'")).await;
+    session
+}
+
+async fn run(s: &Session, sql: &str) {
+    s.execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+}
+
+/// The rows of a query, a line each, sorted.
+async fn rows(s: &Session, sql: &str) -> Vec<String> {
+    let batches = s.collect(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    let mut lines = Vec::new();
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            let values = batch.columns().iter().map(|c| array_value_to_string(c, row).unwrap());
+            lines.push(values.collect::<Vec<_>>().join(","));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+/// The rows of each table.
+const ROWS: [u64; 6] = [3, 40, 500, 3000, 12_000, 30_000];
+
+/// Columns of tables, and of which kind their values are. Columns of one kind can be equal.
+const COLUMNS: [(&str, &str); 7] =
+    [("id", "int"), ("i", "int"), ("l", "int"), ("s", "text"), ("d", "decimal"), ("t", "date"), ("skew", "int")];
+
+/// Tables of all sizes. Their columns have NULLs, values that no other table has, and values that are frequent.
+async fn fill(s: &Session) {
+    for (table, rows) in ROWS.iter().enumerate() {
+        let part = rows / 3 + 1;
+        run(
+            s,
+            &format!(
+                "CREATE TABLE t{table} (id BIGINT PRIMARY KEY, i INTEGER, l BIGINT, s VARCHAR, d DECIMAL(12,2), \
+                 t DATE, skew INTEGER)"
+            ),
+        )
+        .await;
+        run(
+            s,
+            &format!(
+                "INSERT INTO t{table} SELECT v, \
+                 CASE WHEN v % 19 = 0 THEN NULL ELSE CAST(v * 7919 % {part} AS INT) END, \
+                 CAST(v AS BIGINT) * 104729 % {part} * 3, \
+                 CASE WHEN v % 23 = 0 THEN NULL ELSE 'key ' || (v * 31 % {part}) END, \
+                 CAST(v * 17 % {part} AS DECIMAL(12,2)) / 4, \
+                 DATE '2026-01-01' + CAST(v * 13 % {part} AS INT), \
+                 CASE WHEN v % 3 = 0 THEN CAST(v % {part} AS INT) ELSE 1 END \
+                 FROM generate_series(1, {rows}) AS g(v)"
+            ),
+        )
+        .await;
+    }
+    // Rows on delta pages, and rows that are hidden.
+    for table in 2..ROWS.len() {
+        run(s, &format!("UPDATE t{table} SET i = i + 1 WHERE id % 7 = 3")).await;
+        run(s, &format!("DELETE FROM t{table} WHERE id % 29 = 5")).await;
+    }
+}
+
+struct Query {
+    r: Random,
+    from: Vec<(usize, String)>,
+    conditions: Vec<String>,
+}
+
+impl Query {
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        self.r.pick(of).expect("there is something to choose")
+    }
+
+    /// A column of a kind that several tables have, and its kind. Large tables have no skew: their product is too large.
+    fn column(&mut self, table: usize) -> (&'static str, &'static str) {
+        let columns = if table > 1 { &COLUMNS[..6] } else { &COLUMNS[..] };
+        *self.r.pick(columns).expect("there are columns")
+    }
+
+    fn column_of(&mut self, table: usize, kind: &str) -> &'static str {
+        loop {
+            let (column, k) = self.column(table);
+            if k == kind {
+                return column;
+            }
+        }
+    }
+
+    fn table(&mut self) -> usize {
+        self.r.below(ROWS.len() as u64) as usize
+    }
+
+    fn filter(&mut self, table: usize, alias: &str) -> String {
+        let part = ROWS[table] / 3 + 1;
+        let n = self.r.below(part + 2);
+        match self.r.below(6) {
+            0 => format!("{alias}.i < {n}"),
+            1 => format!("{alias}.s = 'key {n}'"),
+            2 => format!("{alias}.d >= {}.25", n / 4),
+            3 => format!("{alias}.t <= DATE '2026-01-01' + {n}"),
+            4 => format!("{alias}.id % {} = 1", 2 + self.r.below(40)),
+            _ => format!("{alias}.l BETWEEN {n} AND {}", n * 3 + 30),
+        }
+    }
+
+    /// `a.x = b.y` for an alias that is in FROM.
+    fn equality(&mut self, other: &(usize, String), earlier: &(usize, String)) -> String {
+        let (column, kind) = self.column(other.0);
+        let with = self.column_of(earlier.0, kind);
+        let (a, b) = (format!("{}.{column}", other.1), format!("{}.{with}", earlier.1));
+        match self.r.below(8) {
+            0 if kind == "int" => format!("{a} + 1 = {b}"),
+            1 => format!("{b} = {a}"),
+            _ => format!("{a} = {b}"),
+        }
+    }
+
+    fn earlier(&mut self) -> (usize, String) {
+        self.r.pick(&self.from).expect("FROM has a table").clone()
+    }
+
+    fn subquery(&mut self) -> String {
+        let outer = self.earlier();
+        let table = self.table();
+        let inner = (table, "q".to_owned());
+        let equal = self.equality(&inner, &outer);
+        let filter = self.filter(table, "q");
+        let not = self.one(&["", "NOT "]);
+        match self.r.below(4) {
+            0 | 1 => format!("{not}EXISTS (SELECT 1 FROM t{table} q WHERE {equal} AND {filter})"),
+            2 => {
+                let (column, kind) = self.column(table);
+                let with = self.column_of(outer.0, kind);
+                format!("{}.{with} {not}IN (SELECT q.{column} FROM t{table} q WHERE {filter})", outer.1)
+            }
+            _ => format!("{}.id > (SELECT min(q.id) FROM t{table} q WHERE {filter})", outer.1),
+        }
+    }
+
+    fn text(seed: u64) -> String {
+        let mut q = Self { r: Random::of_seed(seed), from: Vec::new(), conditions: Vec::new() };
+        let tables = 2 + q.r.below(5);
+        let mut from = String::new();
+        for i in 0..tables {
+            let table = q.table();
+            let new = (table, format!("a{i}"));
+            if i == 0 {
+                write!(from, "t{table} a0").unwrap();
+                q.from.push(new);
+                continue;
+            }
+            let earlier = q.earlier();
+            let equal = q.equality(&new, &earlier);
+            match q.r.below(10) {
+                0 => write!(from, " LEFT JOIN t{table} a{i} ON {equal}").unwrap(),
+                1 => {
+                    let (column, kind) = q.column(table);
+                    let with = q.column_of(earlier.0, kind);
+                    let grouped = format!("SELECT {column} AS k, count(*) AS n FROM t{table} GROUP BY {column}");
+                    write!(from, " JOIN ({grouped}) g{i} ON g{i}.k = {}.{with}", earlier.1).unwrap();
+                    continue;
+                }
+                2 => {
+                    let both = format!("SELECT * FROM t{table} UNION ALL SELECT * FROM t0");
+                    write!(from, " JOIN ({both}) a{i} ON {equal}").unwrap();
+                }
+                3 => {
+                    let less = format!("a{i}.id < {}.id + 50", earlier.1);
+                    write!(from, " JOIN t{table} a{i} ON {equal} AND {less}").unwrap();
+                }
+                4 => {
+                    let also = q.equality(&new, &earlier);
+                    write!(from, " JOIN t{table} a{i} ON {equal} AND {also}").unwrap();
+                }
+                5 => write!(from, " FULL JOIN t{table} a{i} ON {equal}").unwrap(),
+                _ => {
+                    write!(from, " CROSS JOIN t{table} a{i}").unwrap();
+                    q.conditions.push(equal);
+                }
+            }
+            q.from.push(new);
+        }
+        for _ in 0..q.r.below(3) {
+            let (table, alias) = q.earlier();
+            let filter = q.filter(table, &alias);
+            q.conditions.push(filter);
+        }
+        for _ in 0..q.r.below(2) {
+            let subquery = q.subquery();
+            q.conditions.push(subquery);
+        }
+        if q.conditions.is_empty() {
+            q.conditions.push("a0.id > 2".into());
+        }
+        let sums: Vec<String> = q.from.iter().map(|(_, a)| format!("sum({a}.id), count({a}.s)")).collect();
+        let by = q.earlier();
+        let (column, _) = q.column(by.0);
+        format!(
+            "SELECT {}.{column}, count(*), {} FROM {from} WHERE {} GROUP BY 1",
+            by.1,
+            sums.join(", "),
+            q.conditions.join(" AND ")
+        )
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_and_key_sets_change_no_answer() {
+    let db = database();
+    let reference = session(&db, 1, Offload::Off, "off").await;
+    fill(&reference).await;
+    let mut others = Vec::new();
+    for offload in [Offload::Index, Offload::Pages, Offload::Rows, Offload::Aggregate, Offload::Auto] {
+        for threads in [1, 2, 3] {
+            others.push(session(&db, threads, offload, "cost").await);
+        }
+    }
+    others.push(session(&db, 2, Offload::Auto, "off").await);
+    let (queries, first) = (number("LODE_JOIN_QUERIES", 150), number("LODE_JOIN_SEED", 1) << 32);
+    let (mut narrowed, mut answered) = (0, 0);
+    for seed in first..first + queries {
+        let sql = Query::text(seed);
+        let expected = rows(&reference, &sql).await;
+        let other = &others[(seed % others.len() as u64) as usize];
+        let got = rows(other, &sql).await;
+        assert!(got == expected, "seed {seed}, {}: {sql}\n{:?}\n{:?}", other.offload(), first_lines(&got), first_lines(&expected));
+        narrowed += u64::from(other.last_counts().narrowed > 0);
+        answered += u64::from(!expected.is_empty());
+    }
+    assert!(narrowed * 4 > queries, "{narrowed} of {queries} queries sent keys");
+    assert!(answered * 3 > queries, "{answered} of {queries} queries had rows");
+}
+
+fn first_lines(lines: &[String]) -> &[String] {
+    &lines[..lines.len().min(5)]
+}
