@@ -76,9 +76,10 @@ async fn check_tables(session: &Session, names: &str) -> Result<(), SqlError> {
     let snapshot = session.snapshot().await?;
     let mut names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
     match names.find(|name| snapshot.table(name).is_none()) {
-        Some(name) => {
-            Err(SqlError::failed(state::UNDEFINED_TABLE, format!("lode.join_order: there is no table {name}")))
-        }
+        Some(name) => Err(SqlError::failed(
+            state::UNDEFINED_TABLE,
+            format!("lode.join_order: there is no table {name}"),
+        )),
         None => Ok(()),
     }
 }

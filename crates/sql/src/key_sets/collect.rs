@@ -48,7 +48,8 @@ impl CollectKeysExec {
 
 impl DisplayAs for CollectKeysExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns: Vec<String> = self.columns.iter().map(|c| format!("{}: {}", c.expr, c.slot.outcome())).collect();
+        let columns: Vec<String> =
+            self.columns.iter().map(|c| format!("{}: {}", c.expr, c.slot.outcome())).collect();
         match t {
             DisplayFormatType::TreeRender => writeln!(f, "keys={}", columns.join(", ")),
             _ => write!(f, "CollectKeysExec: {}", columns.join(", ")),

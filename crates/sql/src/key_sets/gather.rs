@@ -21,7 +21,9 @@ const DOUBLES_AT: usize = 1 << 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
     /// Numbers of 64 bits. Those outside the range, if there is one, concern no scan.
-    Numbers { range: Option<(i64, i64)> },
+    Numbers {
+        range: Option<(i64, i64)>,
+    },
     Strings,
 }
 
@@ -102,8 +104,12 @@ impl Gathered {
     /// Adds the keys of a column. NULL equals nothing, so it is no key.
     pub(super) fn take(&mut self, column: &ArrayRef) {
         let all = match column.data_type() {
-            DataType::Int16 => self.numbers(column.as_primitive::<Int16Type>().iter().flatten().map(i64::from)),
-            DataType::Int32 => self.numbers(column.as_primitive::<Int32Type>().iter().flatten().map(i64::from)),
+            DataType::Int16 => {
+                self.numbers(column.as_primitive::<Int16Type>().iter().flatten().map(i64::from))
+            }
+            DataType::Int32 => {
+                self.numbers(column.as_primitive::<Int32Type>().iter().flatten().map(i64::from))
+            }
             DataType::Int64 => self.numbers(column.as_primitive::<Int64Type>().iter().flatten()),
             DataType::Date32 => {
                 self.numbers(column.as_primitive::<Date32Type>().iter().flatten().map(i64::from))
@@ -118,9 +124,7 @@ impl Gathered {
                     false => false,
                 }
             }
-            DataType::Utf8 => {
-                self.strings(column.as_string::<i32>().iter().flatten().map(str::as_bytes))
-            }
+            DataType::Utf8 => self.strings(column.as_string::<i32>().iter().flatten().map(str::as_bytes)),
             DataType::LargeUtf8 => {
                 self.strings(column.as_string::<i64>().iter().flatten().map(str::as_bytes))
             }
@@ -204,9 +208,7 @@ impl Gathered {
                 true
             }
             (Found::Numbers { .. }, Found::Numbers { keys, .. }) => self.numbers(keys.into_iter()),
-            (Found::Strings { .. }, Found::Strings { keys, .. }) => {
-                self.strings(keys.iter().map(|k| &**k))
-            }
+            (Found::Strings { .. }, Found::Strings { keys, .. }) => self.strings(keys.iter().map(|k| &**k)),
             _ => false,
         };
         if !all || !self.is_paid() {

@@ -32,7 +32,7 @@ use self::collect::{CollectKeysExec, KeyColumn};
 use self::gather::Keys;
 use self::slot::Slot;
 use crate::planner::{self, excludes};
-use crate::scan::{JoinKeys, KeyFilter};
+use crate::scan::JoinKeys;
 
 /// A set that lets through this share of the probe side's keys, by estimate, is not made.
 const SHARE_MAX: f64 = 0.9;
@@ -75,7 +75,8 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let partitions = below_exchanges(join.left()).output_partitioning().partition_count();
     for (build_key, probe_key) in join.on() {
         let data_type = build_key.data_type(&join.left().schema())?;
-        let Some(keys) = Keys::of(&data_type).filter(|_| probe_key.data_type(&probe.schema()).ok() == Some(data_type.clone()))
+        let Some(keys) = Keys::of(&data_type)
+            .filter(|_| probe_key.data_type(&probe.schema()).ok() == Some(data_type.clone()))
         else {
             continue;
         };
@@ -84,7 +85,9 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let mut range: Option<(i64, i64)> = None;
         let mut is_bounded = true;
         let changed = targets::replaced(&probe, probe_key, &mut |scan, key| {
-            let Some((filter, bounds)) = KeyFilter::of(scan, key, &data_type, outcome.clone()) else { return Ok(None) };
+            let Some((filter, bounds)) = scan.key_filter(key, &data_type, outcome.clone()) else {
+                return Ok(None);
+            };
             let domain = planner::distinct_before(scan, key)?;
             if values.zip(domain).is_some_and(|(values, domain)| values >= domain * SHARE_MAX) {
                 return Ok(None);

@@ -113,12 +113,7 @@ fn below(plan: &Plan, keys: &[(usize, Key)], at_scan: &mut AtScan<'_>) -> Result
 
 /// The key of a join's answer belongs to one side. Where a row of that side meets rows of the other side by the key, the
 /// other side's rows without it meet nothing that is left.
-fn below_join(
-    plan: &Plan,
-    join: &HashJoinExec,
-    key: &Key,
-    at_scan: &mut AtScan<'_>,
-) -> Result<Option<Plan>> {
+fn below_join(plan: &Plan, join: &HashJoinExec, key: &Key, at_scan: &mut AtScan<'_>) -> Result<Option<Plan>> {
     let left = join.left().schema().fields().len();
     let answered: Vec<(usize, usize)> = match join.join_type() {
         JoinType::LeftSemi | JoinType::LeftAnti => (0..left).map(|i| (0, i)).collect(),
@@ -187,7 +182,9 @@ fn over(key: &Key, replacement: impl Fn(usize) -> Option<Key>) -> Result<Option<
             any = true;
             Ok(match replacement(column.index()) {
                 // What replaces a column has columns of its own, which are not to be replaced again.
-                Some(by) => Transformed::new(by, true, datafusion::common::tree_node::TreeNodeRecursion::Jump),
+                Some(by) => {
+                    Transformed::new(by, true, datafusion::common::tree_node::TreeNodeRecursion::Jump)
+                }
                 None => {
                     all = false;
                     Transformed::no(e)

@@ -32,20 +32,42 @@ pub(super) struct JoinRows {
     pub(super) out: f64,
 }
 
-/// The cost of a hash join, and whether it is cheaper with both sides partitioned by key.
-pub(super) fn hash_join(rows: JoinRows, threads: usize) -> (f64, bool) {
+/// What a join costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JoinCost {
+    /// For the rows of the build side.
+    pub(super) build: f64,
+    /// For those of the probe side, and for the answer.
+    pub(super) probe: f64,
+    /// Whether it is cheaper with both sides partitioned by key.
+    pub(super) is_partitioned: bool,
+}
+
+impl JoinCost {
+    pub(super) fn total(self) -> f64 {
+        self.build + self.probe
+    }
+}
+
+/// The cost of a hash join.
+pub(super) fn hash_join(rows: JoinRows, threads: usize) -> JoinCost {
     let threads = threads as f64;
     let beyond = (rows.build / CACHED_ROWS).log2().max(0.0);
     let build = rows.build * (BUILD + PROBE_DOUBLED * beyond);
-    let shared = (rows.probe * (PROBE + PROBE_DOUBLED * beyond) + rows.out * OUT) / threads;
-    let collected = build + shared;
-    let partitioned = build / threads + shared + (rows.build + rows.probe) * REPARTITION / threads;
-    if threads > 1.0 && partitioned < collected { (partitioned, true) } else { (collected, false) }
+    let probe = (rows.probe * (PROBE + PROBE_DOUBLED * beyond) + rows.out * OUT) / threads;
+    let collected = JoinCost { build, probe, is_partitioned: false };
+    let partitioned = JoinCost {
+        build: (build + rows.build * REPARTITION) / threads,
+        probe: probe + rows.probe * REPARTITION / threads,
+        is_partitioned: true,
+    };
+    if threads > 1.0 && partitioned.total() < collected.total() { partitioned } else { collected }
 }
 
 /// The cost of comparing each row with each.
-pub(super) fn nested_loops(rows: JoinRows, threads: usize) -> f64 {
-    (rows.build * rows.probe * COMPARED + rows.out * OUT) / threads as f64
+pub(super) fn nested_loops(rows: JoinRows, threads: usize) -> JoinCost {
+    let probe = (rows.build * rows.probe * COMPARED + rows.out * OUT) / threads as f64;
+    JoinCost { build: 0.0, probe, is_partitioned: false }
 }
 
 /// The cost of a scan's answer.

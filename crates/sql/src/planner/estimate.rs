@@ -50,13 +50,15 @@ pub(super) struct Estimate {
 pub(super) struct ColumnEstimate {
     /// Distinct values before any condition.
     pub(super) domain: f64,
+    /// The most distinct values that are left, as far as other columns say that equal it.
+    pub(super) most: f64,
     /// Whether a scan below stores it, so that a key set can exclude rows before they are answered.
     pub(super) is_stored: bool,
 }
 
 impl ColumnEstimate {
     fn computed(rows: f64) -> Self {
-        Self { domain: rows.max(1.0), is_stored: false }
+        Self { domain: rows.max(1.0), most: f64::INFINITY, is_stored: false }
     }
 }
 
@@ -68,7 +70,8 @@ impl Estimate {
 
     /// Distinct values of a column in the rows that passed.
     pub(super) fn distinct(&self, column: usize) -> f64 {
-        remaining(self.columns[column].domain, self.rows_before, self.rows)
+        let column = &self.columns[column];
+        remaining(column.domain, self.rows_before, self.rows).min(column.most)
     }
 
     fn with_rows(mut self, rows: f64) -> Self {
@@ -140,12 +143,12 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
     let rows = (known.rows as f64).max(1.0);
     let key = &spec.table.def().primary_key;
     let column = |c: &Option<u16>| match *c {
-        None => ColumnEstimate { domain: rows, is_stored: false },
+        None => ColumnEstimate::computed(rows),
         Some(c) => {
             let (at, data_type) = (usize::from(c), spec.table.schema().columns[usize::from(c)].data_type);
             let bounds = known.columns.get(at).and_then(Option::as_ref);
             let domain = if key[..] == [c] { rows } else { domain(data_type, bounds, rows) };
-            ColumnEstimate { domain, is_stored: true }
+            ColumnEstimate { domain, most: f64::INFINITY, is_stored: true }
         }
     };
     let place = |c: &u16| spec.output.iter().position(|o| *o == Some(*c));
@@ -220,7 +223,7 @@ fn of_aggregate(aggregate: &AggregateExec) -> Result<Estimate> {
 }
 
 fn of_join(join: &HashJoinExec) -> Result<Estimate> {
-    let (left, right) = (estimate(join.left())?, estimate(join.right())?);
+    let (mut left, mut right) = (estimate(join.left())?, estimate(join.right())?);
     let rows_read = left.rows_read + right.rows_read;
     // The least number of values that one side's keys and the other side's have.
     let mut met: f64 = 1.0;
@@ -234,13 +237,19 @@ fn of_join(join: &HashJoinExec) -> Result<Estimate> {
         met *= a_domain.max(b_domain).max(1.0);
         left_share = left_share.min(b_now / a_domain.max(b_domain).max(1.0));
         right_share = right_share.min(a_now / a_domain.max(b_domain).max(1.0));
+        // Which values are left on both sides. Those of a preserved side are not concerned.
+        let at = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<ColumnExpr>().map(ColumnExpr::index);
+        if matches!(join.join_type(), JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi) {
+            at(a).into_iter().for_each(|i| left.columns[i].most = left.columns[i].most.min(b_now));
+            at(b).into_iter().for_each(|i| right.columns[i].most = right.columns[i].most.min(a_now));
+        }
     }
     let met = met.min(left.rows_before.max(right.rows_before)).max(1.0);
     let inner = (left.rows * right.rows / met).max(1.0);
     let semi = |rows: f64, share: f64| (rows * share.min(1.0)).max(1.0);
     let anti = |rows: f64, share: f64| (rows * (1.0 - share).clamp(0.1, 1.0)).max(1.0);
     let mark = |mut side: Estimate| {
-        side.columns.push(ColumnEstimate { domain: 2.0, is_stored: false });
+        side.columns.push(ColumnEstimate { domain: 2.0, ..ColumnEstimate::computed(2.0) });
         side
     };
     let both = |rows: f64| {

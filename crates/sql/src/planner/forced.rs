@@ -32,7 +32,8 @@ impl ForcedOrder {
 
     pub(super) fn needs_cross_join(&self, region: &Region, input: usize) -> DataFusionError {
         let table = table_of(&region.inputs[input]).unwrap_or("a table");
-        let message = format!("lode.join_order needs a cross join: nothing equates {table} with the tables before it");
+        let message =
+            format!("lode.join_order needs a cross join: nothing equates {table} with the tables before it");
         DataFusionError::Configuration(message)
     }
 }

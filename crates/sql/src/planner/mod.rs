@@ -20,6 +20,7 @@ mod order;
 mod rebuild;
 mod region;
 mod sides;
+mod unique;
 
 use std::sync::Arc;
 
@@ -69,22 +70,20 @@ impl PhysicalOptimizerRule for OrderJoins {
 /// Whether a join drops rows of its right side whose key its left side does not have.
 pub(crate) fn excludes(join_type: JoinType, null_aware: bool) -> bool {
     match join_type {
-        JoinType::Inner
-        | JoinType::Left
-        | JoinType::LeftSemi
-        | JoinType::RightSemi => true,
+        JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::RightSemi => true,
         // A row of the right side whose key is NULL decides all.
         JoinType::LeftAnti => !null_aware,
-        JoinType::Right
-        | JoinType::Full
-        | JoinType::RightAnti
-        | JoinType::LeftMark
-        | JoinType::RightMark => false,
+        JoinType::Right | JoinType::Full | JoinType::RightAnti | JoinType::LeftMark | JoinType::RightMark => {
+            false
+        }
     }
 }
 
 /// The distinct values of an expression over an operator's rows, by estimate; `None` if it is no column.
-pub(crate) fn distinct_values(plan: &Arc<dyn ExecutionPlan>, e: &Arc<dyn PhysicalExpr>) -> Result<Option<f64>> {
+pub(crate) fn distinct_values(
+    plan: &Arc<dyn ExecutionPlan>,
+    e: &Arc<dyn PhysicalExpr>,
+) -> Result<Option<f64>> {
     let Some(column) = e.downcast_ref::<Column>() else { return Ok(None) };
     Ok(Some(estimate::estimate(plan)?.distinct(column.index())))
 }
@@ -95,7 +94,11 @@ pub(crate) fn distinct_before(scan: &LodeScanExec, e: &Arc<dyn PhysicalExpr>) ->
     Ok(Some(estimate::of_scan(scan)?.columns[column.index()].domain))
 }
 
-fn ordered(plan: Arc<dyn ExecutionPlan>, threads: usize, forced: &ForcedOrder) -> Result<Arc<dyn ExecutionPlan>> {
+fn ordered(
+    plan: Arc<dyn ExecutionPlan>,
+    threads: usize,
+    forced: &ForcedOrder,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(mut region) = Region::of(&plan)?.filter(|r| r.inputs.len() <= Inputs::MAX) else {
         let inputs = plan.children().into_iter().map(|input| ordered(input.clone(), threads, forced));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
@@ -107,7 +110,7 @@ fn ordered(plan: Arc<dyn ExecutionPlan>, threads: usize, forced: &ForcedOrder) -
     let estimates = region.inputs.iter().map(estimate::estimate).collect::<Result<Vec<_>>>()?;
     let mut rows = Cardinality::of(&region, estimates);
     let first = forced.inputs_of(&region);
-    let tree = order::cheapest(&mut rows, threads, &first)
-        .map_err(|e| forced.needs_cross_join(&region, e.input))?;
+    let tree =
+        order::cheapest(&mut rows, threads, &first).map_err(|e| forced.needs_cross_join(&region, e.input))?;
     rebuild::rebuild(&region, &tree, &plan.schema())
 }

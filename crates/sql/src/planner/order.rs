@@ -81,7 +81,8 @@ pub(super) fn cheapest(of: &mut Cardinality, threads: usize, first: &[usize]) ->
     for part in &parts {
         if first.iter().any(|i| part.has(*i)) {
             search.forced(first)?;
-            let mut sets: Vec<Inputs> = part.without(first.iter().copied().collect()).iter().map(Inputs::one).collect();
+            let mut sets: Vec<Inputs> =
+                part.without(first.iter().copied().collect()).iter().map(Inputs::one).collect();
             sets.push(first.iter().copied().collect());
             search.greedy(sets);
         } else if part.len() <= SEARCHED_MAX {
@@ -195,7 +196,8 @@ impl Search<'_> {
     /// The cheapest way of the build side, probed by one way of the probe side.
     fn way(&mut self, build: Inputs, probe: Inputs, at: usize) -> Way {
         let best = self.best(build);
-        let (rows, probe_rows, out) = (self.of.rows(build), self.of.rows(probe), self.of.rows(build.or(probe)));
+        let (rows, probe_rows, out) =
+            (self.of.rows(build), self.of.rows(probe), self.of.rows(build.or(probe)));
         let of_probe = self.ways[&probe][at].clone();
         let of_build = self.ways[&build][best].clone();
         let mut by_input: Vec<f64> = of_build.by_input;
@@ -222,11 +224,13 @@ impl Search<'_> {
         }
         let shares = left.iter().copied().fold(1.0, f64::min);
         let of = JoinRows { build: rows, probe: probe_rows * shares, out };
-        let (cost, is_partitioned) = match equal {
+        let cost = match equal {
             true => cost::hash_join(of, self.threads),
-            false => (cost::nested_loops(of, self.threads), false),
+            false => cost::nested_loops(of, self.threads),
         };
-        by_input[of_probe.spine] += cost;
+        by_input[of_build.spine] += cost.build;
+        by_input[of_probe.spine] += cost.probe;
+        let is_partitioned = cost.is_partitioned;
         let how = How::Join { build: (build, best), probe: (probe, at), is_partitioned };
         Way { by_input, fixed, spine: of_probe.spine, how }
     }

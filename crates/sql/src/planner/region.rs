@@ -25,6 +25,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::inputs::Inputs;
+use super::unique;
 
 /// A column of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,13 +104,28 @@ impl Region {
 fn is_inner(plan: &Arc<dyn ExecutionPlan>) -> bool {
     match plan.downcast_ref::<HashJoinExec>() {
         Some(join) => {
-            *join.join_type() == JoinType::Inner
+            is_like_inner(join)
                 && join.null_equality() == NullEquality::NullEqualsNothing
                 && join.fetch().is_none()
         }
         None => plan.is::<CrossJoinExec>(),
     }
 }
+
+/// Whether the join answers a row for each pair of rows that match. A semi-join does if its other side has each key once.
+fn is_like_inner(join: &HashJoinExec) -> bool {
+    let (other, side): (_, fn(&JoinOnPair) -> &Arc<dyn PhysicalExpr>) = match join.join_type() {
+        JoinType::Inner => return true,
+        JoinType::LeftSemi => (join.right(), |pair| &pair.1),
+        JoinType::RightSemi => (join.left(), |pair| &pair.0),
+        _ => return false,
+    };
+    let met: Vec<usize> =
+        join.on().iter().filter_map(|pair| side(pair).downcast_ref::<Column>().map(Column::index)).collect();
+    unique::keys(other).iter().any(|key| key.iter().all(|c| met.contains(c)))
+}
+
+type JoinOnPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
 #[derive(Default)]
 struct Taken {
@@ -135,8 +151,11 @@ impl Taken {
 
     fn take_operator(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Vec<InputColumn>>> {
         if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-            let places: Option<Vec<usize>> =
-                projection.expr().iter().map(|p| p.expr.downcast_ref::<Column>().map(Column::index)).collect();
+            let places: Option<Vec<usize>> = projection
+                .expr()
+                .iter()
+                .map(|p| p.expr.downcast_ref::<Column>().map(Column::index))
+                .collect();
             let Some(places) = places.filter(|_| leads_to_join(plan)) else { return Ok(None) };
             let columns = self.take(projection.input())?;
             return Ok(Some(places.into_iter().map(|i| columns[i]).collect()));
@@ -172,7 +191,11 @@ impl Taken {
             let place = |i: usize| side_column(filter, i, &left, &right);
             self.predicates.push(predicate(filter.expression(), place)?);
         }
-        let both: Vec<InputColumn> = left.into_iter().chain(right).collect();
+        let both: Vec<InputColumn> = match join.join_type() {
+            JoinType::LeftSemi => left,
+            JoinType::RightSemi => right,
+            _ => left.into_iter().chain(right).collect(),
+        };
         Ok(Some(match &join.projection {
             Some(places) => places.iter().map(|&i| both[i]).collect(),
             None => both,

@@ -13,23 +13,18 @@ use super::estimate::{Estimate, estimate};
 /// `plan` with its cheaper side as the build side, if it is a hash join of another kind than inner.
 pub(super) fn chosen(plan: Arc<dyn ExecutionPlan>, threads: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(plan) };
-    if *join.join_type() == JoinType::Inner || join.fetch().is_some() {
+    if *join.join_type() == JoinType::Inner || join.null_aware || join.fetch().is_some() {
         return Ok(plan);
     }
     let (left, right) = (estimate(join.left())?, estimate(join.right())?);
     let out = estimate(&plan)?.rows;
     let kept = side_cost(join, &left, &right, *join.join_type(), out, threads);
     let swapped = side_cost(join, &right, &left, join.join_type().swap(), out, threads);
-    let mode = |is_partitioned| match is_partitioned {
-        true => PartitionMode::Partitioned,
-        false => PartitionMode::CollectLeft,
-    };
-    if !join.null_aware && swapped.0 < kept.0 {
-        return join.swap_inputs(mode(swapped.1));
+    if swapped.0 >= kept.0 {
+        return Ok(plan);
     }
-    // A null-aware anti-join must see all rows of its probe side in one place.
-    let mode = if join.null_aware { PartitionMode::CollectLeft } else { mode(kept.1) };
-    join.builder().with_partition_mode(mode).build_exec()
+    let is_partitioned = swapped.1 && *join.partition_mode() == PartitionMode::Partitioned;
+    join.swap_inputs(if is_partitioned { PartitionMode::Partitioned } else { PartitionMode::CollectLeft })
 }
 
 fn side_cost(
@@ -63,6 +58,6 @@ fn side_cost(
     let answered = cost::answered(build.rows, build.columns.len())
         + cost::answered(probe.rows * share, probe.columns.len());
     let rows = JoinRows { build: build.rows, probe: probe.rows * share, out };
-    let (joined, is_partitioned) = cost::hash_join(rows, threads);
-    (joined + answered / threads as f64 + looked_up, is_partitioned)
+    let joined = cost::hash_join(rows, threads);
+    (joined.total() + answered / threads as f64 + looked_up, joined.is_partitioned)
 }

@@ -30,6 +30,8 @@ const SAMPLE_ROWS: u64 = 50_000;
 /// The least pages of a sample (if the table has them), and the most.
 const SAMPLE_PAGES_MIN: u64 = 2;
 const SAMPLE_PAGES_MAX: u64 = 32;
+/// The share of the rows that is assumed to pass where there is no page to sample: all rows are in the delta.
+const UNSAMPLED_SHARE: f64 = 0.1;
 /// The assumed bytes of a string in memory: its view, and some text beside it.
 const STRING_BYTES: usize = 32;
 
@@ -43,7 +45,7 @@ pub(crate) fn sample(
     let ranges = snapshot.page_ranges(table);
     let pages = sample_pages(&ranges, table.rows());
     if pages.is_empty() {
-        return Ok(1.0);
+        return Ok(UNSAMPLED_SHARE);
     }
     let program = Program::check(table.schema().clone(), Some(filter.clone()), vec![], false);
     let program = program.map_err(program_error)?;

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -34,7 +35,7 @@ use datafusion::physical_plan::{
 use futures::{ready, stream};
 use lode_command::PageRange;
 
-use super::keys::KeyFilter;
+use super::keys::{JoinKeys, KeyFilter};
 use super::metrics::ScanMetrics;
 use super::ordered::{Ordered, OrderedScan};
 use super::partition::{Next, PartitionScan};
@@ -106,9 +107,15 @@ impl LodeScanExec {
         scan
     }
 
-    /// Whether the scan ends after some rows.
-    pub(crate) fn has_limit(&self) -> bool {
-        self.fetch.is_some()
+    /// A look-up of `key`, an expression of this type over the scan's columns, with the bounds of the key; `None` if
+    /// the scan cannot look it up, or must answer rows that its limit counts.
+    pub(crate) fn key_filter(
+        &self,
+        key: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+        keys: Arc<JoinKeys>,
+    ) -> Option<(KeyFilter, Option<(i64, i64)>)> {
+        self.fetch.is_none().then(|| KeyFilter::of(&self.spec, key, data_type, keys)).flatten()
     }
 
     /// How many key sets of joins reach the scan.
@@ -261,7 +268,8 @@ impl ExecutionPlan for LodeScanExec {
         let spec = self.spec.clone();
         let mut next: Box<dyn FnMut() -> Result<Next> + Send> = match &self.spec.ordered {
             Some(ordered) => {
-                let mut scan = OrderedScan::new(spec, ordered.clone(), pages, filters, keys, batch_rows, metrics);
+                let mut scan =
+                    OrderedScan::new(spec, ordered.clone(), pages, filters, keys, batch_rows, metrics);
                 Box::new(move || Ok(scan.next()?.map_or(Next::End, Next::Batch)))
             }
             None => {

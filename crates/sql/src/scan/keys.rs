@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_expr::PhysicalExpr;
 use lode_page::Value;
 use lode_program::{Expr, KeySet};
 use parking_lot::Mutex;
 
-use super::{LodeScanExec, ScanSpec};
+use super::ScanSpec;
 use crate::Offload;
 use crate::translate::Translator;
 
@@ -23,8 +23,13 @@ use crate::translate::Translator;
 pub(crate) struct JoinKeys(Mutex<Outcome>);
 
 enum Outcome {
-    Unknown { waiting: Vec<Waker> },
-    Set { keys: Arc<KeySet>, _memory: MemoryReservation },
+    Unknown {
+        waiting: Vec<Waker>,
+    },
+    Set {
+        keys: Arc<KeySet>,
+        _memory: MemoryReservation,
+    },
     /// The build side has too many keys, or has ended early.
     NoSet,
 }
@@ -97,13 +102,12 @@ impl KeyFilter {
     /// A look-up of `key`, an expression of this type over the scan's columns; with the bounds of the key, if they are
     /// known as numbers. `None` if the scan cannot look it up, or must answer rows that other operators count.
     pub(crate) fn of(
-        scan: &LodeScanExec,
+        spec: &ScanSpec,
         key: &Arc<dyn PhysicalExpr>,
         data_type: &DataType,
         keys: Arc<JoinKeys>,
     ) -> Option<(Self, Option<(i64, i64)>)> {
-        let spec = scan.spec();
-        if spec.groups.is_some() || spec.ordered.is_some() || scan.has_limit() || spec.offload == Offload::Off {
+        if spec.groups.is_some() || spec.ordered.is_some() || spec.offload == Offload::Off {
             return None;
         }
         let value = Translator::new(spec.table.schema(), &spec.output).argument(key, data_type)?;
