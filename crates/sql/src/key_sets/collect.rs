@@ -111,6 +111,8 @@ impl ExecutionPlan for CollectKeysExec {
         if self.is_idle {
             return Ok(input);
         }
+        let partitions = self.properties().partitioning.partition_count();
+        self.columns.iter().for_each(|c| c.slot.expect(partitions));
         let memory = || MemoryConsumer::new("keys of a join").register(context.memory_pool());
         let columns = self.columns.iter().map(|c| (c.clone(), Some(Gathered::new(c.keys, memory()))));
         let (schema, mut gathering) = (input.schema(), Gathering(columns.collect()));

@@ -26,7 +26,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary};
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use self::collect::{CollectKeysExec, KeyColumn};
 use self::gather::Keys;
@@ -72,7 +72,6 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     }
     let mut probe = join.right().clone();
     let mut columns: Vec<KeyColumn> = Vec::new();
-    let partitions = below_exchanges(join.left()).output_partitioning().partition_count();
     for (build_key, probe_key) in join.on() {
         let data_type = build_key.data_type(&join.left().schema())?;
         let Some(keys) = Keys::of(&data_type)
@@ -105,7 +104,7 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
             Keys::Numbers { .. } => Keys::Numbers { range: range.filter(|_| is_bounded) },
             Keys::Strings => Keys::Strings,
         };
-        let slot = Arc::new(Slot::new(partitions, outcome));
+        let slot = Arc::new(Slot::new(outcome));
         columns.push(KeyColumn { expr: build_key.clone(), keys, slot });
     }
     if columns.is_empty() {
@@ -126,10 +125,6 @@ fn collected(build: &Arc<dyn ExecutionPlan>, columns: Vec<KeyColumn>) -> Result<
 fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let is_exchange = plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>();
     (is_exchange && plan.fetch().is_none()).then(|| plan.children()[0])
-}
-
-fn below_exchanges(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
-    below_exchange(plan).map_or(plan, below_exchanges)
 }
 
 /// The columns that an expression reads, ascending.

@@ -24,15 +24,22 @@ pub(super) struct Slot {
 
 #[derive(Debug)]
 struct State {
-    /// So many partitions are missing.
-    missing: usize,
+    /// So many partitions are missing; `None` before the build side is executed.
+    missing: Option<usize>,
     gathered: Option<Gathered>,
 }
 
 impl Slot {
-    /// A slot for the keys of so many partitions.
-    pub(super) fn new(partitions: usize, outcome: Arc<JoinKeys>) -> Self {
-        Self { state: Mutex::new(Some(State { missing: partitions, gathered: None })), outcome }
+    /// A slot whose keys are for `outcome`.
+    pub(super) fn new(outcome: Arc<JoinKeys>) -> Self {
+        Self { state: Mutex::new(Some(State { missing: None, gathered: None })), outcome }
+    }
+
+    /// Says how many partitions there will be. Each of them says so before it adds its keys.
+    pub(super) fn expect(&self, partitions: usize) {
+        if let Some(state) = &mut *self.state.lock() {
+            state.missing.get_or_insert(partitions);
+        }
     }
 
     /// What comes of it.
@@ -44,6 +51,7 @@ impl Slot {
     pub(super) fn add(&self, keys: Gathered) {
         let mut state = self.state.lock();
         let Some(State { missing, gathered }) = &mut *state else { return };
+        let missing = missing.as_mut().expect("a partition says how many there are");
         *missing -= 1;
         let all = match gathered.take() {
             Some(mut all) => {

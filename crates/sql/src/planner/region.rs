@@ -114,18 +114,17 @@ fn is_inner(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// Whether the join answers a row for each pair of rows that match. A semi-join does if its other side has each key once.
 fn is_like_inner(join: &HashJoinExec) -> bool {
-    let (other, side): (_, fn(&JoinOnPair) -> &Arc<dyn PhysicalExpr>) = match join.join_type() {
+    let keys = |right: bool| join.on().iter().map(move |(a, b)| if right { b } else { a });
+    let (other, keys): (_, Vec<_>) = match join.join_type() {
         JoinType::Inner => return true,
-        JoinType::LeftSemi => (join.right(), |pair| &pair.1),
-        JoinType::RightSemi => (join.left(), |pair| &pair.0),
+        JoinType::LeftSemi => (join.right(), keys(true).collect()),
+        JoinType::RightSemi => (join.left(), keys(false).collect()),
         _ => return false,
     };
     let met: Vec<usize> =
-        join.on().iter().filter_map(|pair| side(pair).downcast_ref::<Column>().map(Column::index)).collect();
+        keys.into_iter().filter_map(|e| e.downcast_ref::<Column>().map(Column::index)).collect();
     unique::keys(other).iter().any(|key| key.iter().all(|c| met.contains(c)))
 }
-
-type JoinOnPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
 #[derive(Default)]
 struct Taken {

@@ -30,7 +30,7 @@ use lode_program::{Expr, Program};
 pub(crate) use access::{Access, FilterOver};
 pub use exec::LodeScanExec;
 pub(crate) use groups::{GroupForm, StateColumn};
-pub(crate) use keys::{JoinKeys, KeyFilter};
+pub(crate) use keys::JoinKeys;
 pub(crate) use ordered::{FirstRows, Ordered};
 pub(crate) use runtime::waits_for_subquery;
 
