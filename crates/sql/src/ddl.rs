@@ -18,7 +18,7 @@ use lode_page::{ColumnType, EncodingChoice};
 use crate::constraints::{self, Declared};
 use crate::dml::{Checks, check_default, load};
 use crate::error::state as sqlstate;
-use crate::names::{check_name, is_temporary, qualified, quoted, split};
+use crate::names::{check_name, is_temporary, listed, qualified, quoted, split};
 use crate::namespaces::{self, Relations};
 use crate::numbers::SequenceSession;
 use crate::schemas::{Temporaries, temporary_schema};
@@ -420,8 +420,7 @@ fn table_def(
                 }
             }
             "page_index" => {
-                let names: Vec<String> =
-                    value.split(',').map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect();
+                let names: Vec<String> = listed(&value).map(str::to_owned).collect();
                 page_index = numbers(&names)?;
             }
             "encoding" => encoding = encodings(&columns, &value, &number)?,
@@ -497,7 +496,7 @@ fn encodings(
         })
     };
     let mut encodings = Encodings::default();
-    let parts: Vec<&str> = value.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = listed(value).collect();
     if parts.is_empty() {
         return Err(named("").unwrap_err());
     }

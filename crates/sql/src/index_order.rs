@@ -18,7 +18,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
@@ -31,6 +30,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::{NullsAt, OrderColumn};
 
+use crate::columns;
 use crate::scan::{FirstRows, LodeScanExec, Ordered, waits_for_subquery};
 
 /// The largest limit, in rows: their keys are kept in memory.
@@ -123,8 +123,8 @@ impl<'a> Path<'a> {
     fn of(plan: &'a Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
         if let Some(scan) = plan.downcast_ref::<LodeScanExec>() {
             let may = scan.fetch().is_none() && !scan.answers_groups() && !scan.is_in_order();
-            let fields = scan.spec().schema.fields().iter().enumerate();
-            let outputs = fields.map(|(i, f)| Arc::new(Column::new(f.name(), i)) as _).collect();
+            let schema = &scan.spec().schema;
+            let outputs = (0..schema.fields().len()).map(|i| columns::column_at(schema, i)).collect();
             return Ok(may.then_some(Self { scan, outputs, predicates: Vec::new() }));
         }
         let passes_on = plan.is::<CooperativeExec>()
@@ -155,19 +155,13 @@ impl<'a> Path<'a> {
 
     /// An expression over the topmost columns, rewritten over the scan's columns.
     fn inlined(&self, e: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let replace = |e: Arc<dyn PhysicalExpr>| {
-            Ok(match e.downcast_ref::<Column>() {
-                Some(c) => Transformed::yes(self.outputs[c.index()].clone()),
-                None => Transformed::no(e),
-            })
-        };
-        e.clone().transform_up(replace).data()
+        columns::replaced(e, |place| self.outputs[place].clone())
     }
 
     /// The column of the scan, and of the table, that a topmost expression is.
     fn column(&self, e: &Arc<dyn PhysicalExpr>) -> Option<(usize, u16)> {
         let e = self.inlined(e).ok()?;
-        let at = e.downcast_ref::<Column>()?.index();
+        let at = columns::place_of(&e)?;
         Some((at, (*self.scan.spec().output.get(at)?)?))
     }
 

@@ -33,11 +33,12 @@ use parking_lot::{Mutex, RwLock};
 use crate::catalog::CatalogAt;
 use crate::config::configure;
 use crate::kept::Kept;
-use crate::modelled::physical_rules;
+use crate::modelled::ChargeHost;
 use crate::names::{CATALOG, SCHEMA};
 use crate::namespaces::NameSpaces;
 use crate::numbers::SequenceSession;
 use crate::options::{CommitDurability, LodeOptions, ShortSettings};
+use crate::physical_rules::physical_rules;
 use crate::statement::{StatementResult, check_names};
 use crate::threads::blocking;
 use crate::transaction::{TransactionStatus, Transactions};
@@ -127,12 +128,13 @@ impl Session {
         // Needed for errors that name their line and column.
         sql.collect_spans = true;
         let initial = config.options().clone();
+        let charges = host.map(ChargeHost);
         let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
             .with_analyzer_rules(semantics::analyzer_rules())
-            .with_physical_optimizer_rules(physical_rules(host.as_ref()))
+            .with_physical_optimizer_rules(physical_rules(charges.map(|rule| Arc::new(rule) as _)))
             .build();
         semantics::register(&mut state)?;
         let (kept, namespaces) = (Kept::default(), NameSpaces::default());

@@ -15,7 +15,7 @@ use lode_engine::{IndexKind, Object, ObjectKind, Snapshot, Table};
 use crate::dml::find_table;
 use crate::error::state;
 use crate::hidden_columns::DeclaredIndex;
-use crate::names::{is_temporary, qualified, shown};
+use crate::names::{is_temporary, listed, qualified, shown};
 use crate::namespaces::SearchPath;
 use crate::settings::{SEARCH_PATH, canonical, no_setting};
 use crate::statement::{StatementResult, fold, table_name};
@@ -74,8 +74,7 @@ pub(crate) async fn set(session: &Session, set: &Set) -> Result<StatementResult,
 /// Checks that the tables of `lode.join_order` exist.
 async fn check_tables(session: &Session, names: &str) -> Result<(), SqlError> {
     let snapshot = session.snapshot().await?;
-    let mut names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-    match names.find(|name| snapshot.table(name).is_none()) {
+    match listed(names).find(|name| snapshot.table(name).is_none()) {
         Some(name) => Err(SqlError::failed(
             state::UNDEFINED_TABLE,
             format!("lode.join_order: there is no table {name}"),

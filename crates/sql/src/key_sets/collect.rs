@@ -36,13 +36,11 @@ pub(super) struct KeyColumn {
 pub(super) struct CollectKeysExec {
     input: Arc<dyn ExecutionPlan>,
     columns: Vec<KeyColumn>,
-    /// None of the scans that would wait for the keys is left.
-    is_idle: bool,
 }
 
 impl CollectKeysExec {
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, columns: Vec<KeyColumn>) -> Self {
-        Self { input, columns, is_idle: false }
+        Self { input, columns }
     }
 }
 
@@ -91,7 +89,7 @@ impl ExecutionPlan for CollectKeysExec {
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.pop().expect("it has one input");
-        Ok(Arc::new(Self { input, columns: self.columns.clone(), is_idle: self.is_idle }))
+        Ok(Arc::new(Self { input, columns: self.columns.clone() }))
     }
 
     fn with_new_children(
@@ -101,29 +99,24 @@ impl ExecutionPlan for CollectKeysExec {
         self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
-    /// The plan runs again from the start (recursive queries). The scans have dropped the old keys.
+    /// The plan runs again from the start (recursive queries). The scans have dropped the keys, so nobody needs them.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self { input: self.input.clone(), columns: self.columns.clone(), is_idle: true }))
+        Ok(self.input.clone())
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context.clone())?;
-        if self.is_idle {
-            return Ok(input);
-        }
+        let mut input = self.input.execute(partition, context.clone())?;
         let partitions = self.properties().partitioning.partition_count();
-        self.columns.iter().for_each(|c| c.slot.expect(partitions));
         let memory = || MemoryConsumer::new("keys of a join").register(context.memory_pool());
         let columns = self.columns.iter().map(|c| (c.clone(), Some(Gathered::new(c.keys, memory()))));
         let (schema, mut gathering) = (input.schema(), Gathering(columns.collect()));
-        let mut input = input;
         let batches = stream::poll_fn(move |context| {
             let next = futures::ready!(input.poll_next_unpin(context));
             Poll::Ready(match next {
                 Some(Ok(batch)) => Some(gathering.take(&batch).map(|()| batch)),
                 Some(Err(e)) => Some(Err(e)),
                 None => {
-                    gathering.end();
+                    gathering.end(partitions);
                     None
                 }
             })
@@ -157,10 +150,11 @@ impl Gathering {
         Ok(())
     }
 
-    fn end(&mut self) {
+    /// Ends one of so many partitions.
+    fn end(&mut self, partitions: usize) {
         for (column, gathered) in &mut self.0 {
             if let Some(gathered) = gathered.take() {
-                column.slot.add(gathered);
+                column.slot.add(gathered, partitions);
             }
         }
     }

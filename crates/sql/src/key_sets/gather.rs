@@ -79,19 +79,20 @@ enum Found {
 impl Gathered {
     /// No keys yet.
     pub(super) fn new(of: Keys, memory: MemoryReservation) -> Self {
-        let span = |(low, high): (i64, i64)| high.checked_sub(low).and_then(|s| u64::try_from(s).ok());
-        let keys = match of {
-            Keys::Strings => Found::Strings { keys: Vec::new(), bytes: 0, doubles_at: DOUBLES_AT },
-            Keys::Numbers { range: Some((low, high)) }
-                if span((low, high)).is_some_and(|s| s < BITMAP_BITS_MAX) =>
-            {
-                let words = span((low, high)).map_or(0, |s| s as usize / 64 + 1);
-                match memory.try_resize(words * 8) {
-                    Ok(()) => Found::Bits { low, high, words: vec![0; words] },
-                    Err(_) => Found::Nothing,
-                }
+        let span = |low: i64, high: i64| high.checked_sub(low).and_then(|s| u64::try_from(s).ok());
+        let bits = match of {
+            Keys::Numbers { range: Some((low, high)) } => {
+                span(low, high).filter(|s| *s < BITMAP_BITS_MAX).map(|s| (low, high, s as usize / 64 + 1))
             }
-            Keys::Numbers { .. } => Found::Numbers { keys: Vec::new(), doubles_at: DOUBLES_AT },
+            Keys::Numbers { range: None } | Keys::Strings => None,
+        };
+        let keys = match (of, bits) {
+            (_, Some((low, high, words))) => match memory.try_resize(words * 8) {
+                Ok(()) => Found::Bits { low, high, words: vec![0; words] },
+                Err(_) => Found::Nothing,
+            },
+            (Keys::Numbers { .. }, None) => Found::Numbers { keys: Vec::new(), doubles_at: DOUBLES_AT },
+            (Keys::Strings, None) => Found::Strings { keys: Vec::new(), bytes: 0, doubles_at: DOUBLES_AT },
         };
         Self { keys, memory }
     }
@@ -168,9 +169,7 @@ impl Gathered {
             Found::Numbers { keys, doubles_at } => {
                 keys.extend(values);
                 if keys.len() >= (*doubles_at).min(KEYS_MAX) {
-                    keys.sort_unstable();
-                    keys.dedup();
-                    *doubles_at = (keys.len() * 2).max(DOUBLES_AT);
+                    *doubles_at = drop_doubles(keys);
                 }
                 keys.len() <= KEYS_MAX
             }
@@ -188,10 +187,8 @@ impl Gathered {
                     keys.push(v.into());
                 }
                 if keys.len() >= (*doubles_at).min(KEYS_MAX) || *bytes > STRING_BYTES_MAX {
-                    keys.sort_unstable();
-                    keys.dedup();
+                    *doubles_at = drop_doubles(keys);
                     *bytes = keys.iter().map(|k| k.len()).sum();
-                    *doubles_at = (keys.len() * 2).max(DOUBLES_AT);
                 }
                 keys.len() <= KEYS_MAX && *bytes <= STRING_BYTES_MAX
             }
@@ -227,4 +224,11 @@ impl Gathered {
         self.memory.try_resize(set.link_bytes()).ok()?;
         Some((set, self.memory))
     }
+}
+
+/// Drops what is there twice. Returns the length at which it pays to do so again.
+fn drop_doubles<T: Ord>(keys: &mut Vec<T>) -> usize {
+    keys.sort_unstable();
+    keys.dedup();
+    (keys.len() * 2).max(DOUBLES_AT)
 }

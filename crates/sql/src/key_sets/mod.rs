@@ -20,8 +20,6 @@ use std::sync::Arc;
 
 use datafusion::common::{NullEquality, Result};
 use datafusion::config::ConfigOptions;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::HashJoinExec;
@@ -72,14 +70,14 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     }
     let mut probe = join.right().clone();
     let mut columns: Vec<KeyColumn> = Vec::new();
-    for (build_key, probe_key) in join.on() {
+    let values = planner::distinct_values(join.left(), join.on().iter().map(|(build_key, _)| build_key))?;
+    for ((build_key, probe_key), values) in join.on().iter().zip(values) {
         let data_type = build_key.data_type(&join.left().schema())?;
         let Some(keys) = Keys::of(&data_type)
             .filter(|_| probe_key.data_type(&probe.schema()).ok() == Some(data_type.clone()))
         else {
             continue;
         };
-        let values = planner::distinct_values(join.left(), build_key)?;
         let outcome = Arc::new(JoinKeys::default());
         let mut range: Option<(i64, i64)> = None;
         let mut is_bounded = true;
@@ -125,12 +123,4 @@ fn collected(build: &Arc<dyn ExecutionPlan>, columns: Vec<KeyColumn>) -> Result<
 fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let is_exchange = plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>();
     (is_exchange && plan.fetch().is_none()).then(|| plan.children()[0])
-}
-
-/// The columns that an expression reads, ascending.
-fn columns_of(e: &Arc<dyn PhysicalExpr>) -> Vec<usize> {
-    let mut columns: Vec<usize> =
-        datafusion::physical_expr::utils::collect_columns(e).iter().map(Column::index).collect();
-    columns.sort_unstable();
-    columns
 }

@@ -22,24 +22,17 @@ pub(super) struct Slot {
     outcome: Arc<JoinKeys>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    /// So many partitions are missing; `None` before the build side is executed.
-    missing: Option<usize>,
+    /// The partitions that have ended.
+    ended: usize,
     gathered: Option<Gathered>,
 }
 
 impl Slot {
     /// A slot whose keys are for `outcome`.
     pub(super) fn new(outcome: Arc<JoinKeys>) -> Self {
-        Self { state: Mutex::new(Some(State { missing: None, gathered: None })), outcome }
-    }
-
-    /// Says how many partitions there will be. Each of them says so before it adds its keys.
-    pub(super) fn expect(&self, partitions: usize) {
-        if let Some(state) = &mut *self.state.lock() {
-            state.missing.get_or_insert(partitions);
-        }
+        Self { state: Mutex::new(Some(State::default())), outcome }
     }
 
     /// What comes of it.
@@ -47,12 +40,11 @@ impl Slot {
         &self.outcome
     }
 
-    /// Adds the keys of a partition that has ended.
-    pub(super) fn add(&self, keys: Gathered) {
+    /// Adds the keys of one of so many partitions, which has ended.
+    pub(super) fn add(&self, keys: Gathered, partitions: usize) {
         let mut state = self.state.lock();
-        let Some(State { missing, gathered }) = &mut *state else { return };
-        let missing = missing.as_mut().expect("a partition says how many there are");
-        *missing -= 1;
+        let Some(State { ended, gathered }) = &mut *state else { return };
+        *ended += 1;
         let all = match gathered.take() {
             Some(mut all) => {
                 all.merge(keys);
@@ -60,7 +52,7 @@ impl Slot {
             }
             None => keys,
         };
-        if *missing > 0 {
+        if *ended < partitions {
             *gathered = Some(all);
             return;
         }

@@ -12,10 +12,8 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -29,6 +27,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use super::collect::CollectKeysExec;
+use crate::columns::{self, column_at, places_read};
 use crate::scan::LodeScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -52,7 +51,7 @@ pub(super) fn replaced(plan: &Plan, key: &Key, at_scan: &mut AtScan<'_>) -> Resu
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let schema = filter.input().schema();
         let column = |i: usize| filter.projection().as_ref().map_or(i, |p| p[i]);
-        let Some(key) = over(key, |i| Some(column_of(&schema, column(i))))? else { return Ok(None) };
+        let Some(key) = over(key, |i| Some(column_at(&schema, column(i))))? else { return Ok(None) };
         return below(plan, &[(0, key)], at_scan);
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
@@ -67,22 +66,17 @@ pub(super) fn replaced(plan: &Plan, key: &Key, at_scan: &mut AtScan<'_>) -> Resu
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         return below_join(plan, join, key, at_scan);
     }
-    if plan.is::<CrossJoinExec>() {
-        let left = plan.children()[0].schema().fields().len();
-        let (from, to) = (columns_from(key), columns_to(key));
-        let (side, first) = if to <= left { (0, 0) } else { (1, left) };
-        if side == 1 && from < left {
+    if let Some(join) = plan.downcast_ref::<CrossJoinExec>() {
+        let Some((side, key)) = of_side(plan, key, &of_both(join.left(), join.right()))? else {
             return Ok(None);
-        }
-        let schema = plan.children()[side].schema();
-        let Some(key) = over(key, |i| Some(column_of(&schema, i - first)))? else { return Ok(None) };
+        };
         return below(plan, &[(side, key)], at_scan);
     }
     if plan.is::<UnionExec>() {
         let mut keys = Vec::new();
         for (i, input) in plan.children().iter().enumerate() {
             let schema = input.schema();
-            keys.extend(over(key, |c| Some(column_of(&schema, c)))?.map(|key| (i, key)));
+            keys.extend(over(key, |c| Some(column_at(&schema, c)))?.map(|key| (i, key)));
         }
         return below(plan, &keys, at_scan);
     }
@@ -114,16 +108,11 @@ fn below(plan: &Plan, keys: &[(usize, Key)], at_scan: &mut AtScan<'_>) -> Result
 /// The key of a join's answer belongs to one side. Where a row of that side meets rows of the other side by the key, the
 /// other side's rows without it meet nothing that is left.
 fn below_join(plan: &Plan, join: &HashJoinExec, key: &Key, at_scan: &mut AtScan<'_>) -> Result<Option<Plan>> {
-    let left = join.left().schema().fields().len();
+    let of_one = |side: usize, of: &Plan| (0..of.schema().fields().len()).map(|i| (side, i)).collect();
     let answered: Vec<(usize, usize)> = match join.join_type() {
-        JoinType::LeftSemi | JoinType::LeftAnti => (0..left).map(|i| (0, i)).collect(),
-        JoinType::RightSemi | JoinType::RightAnti => {
-            (0..join.right().schema().fields().len()).map(|i| (1, i)).collect()
-        }
-        JoinType::Inner | JoinType::Left | JoinType::Right => {
-            let right = join.right().schema().fields().len();
-            (0..left).map(|i| (0, i)).chain((0..right).map(|i| (1, i))).collect()
-        }
+        JoinType::LeftSemi | JoinType::LeftAnti => of_one(0, join.left()),
+        JoinType::RightSemi | JoinType::RightAnti => of_one(1, join.right()),
+        JoinType::Inner | JoinType::Left | JoinType::Right => of_both(join.left(), join.right()),
         JoinType::Full | JoinType::LeftMark | JoinType::RightMark => return Ok(None),
     };
     if join.null_aware {
@@ -133,8 +122,7 @@ fn below_join(plan: &Plan, join: &HashJoinExec, key: &Key, at_scan: &mut AtScan<
         Some(places) => places.iter().map(|&i| answered[i]).collect(),
         None => answered,
     };
-    let mut read = super::columns_of(key).into_iter().map(|i| answered[i].0);
-    let Some(side) = read.next().filter(|side| read.all(|s| s == *side)) else { return Ok(None) };
+    let Some((side, own)) = of_side(plan, key, &answered)? else { return Ok(None) };
     // The keys of the side of an outer join whose rows may be missing are left alone: a missing row is NULL above.
     let is_kept = match join.join_type() {
         JoinType::Left => side == 0,
@@ -144,8 +132,6 @@ fn below_join(plan: &Plan, join: &HashJoinExec, key: &Key, at_scan: &mut AtScan<
     if !is_kept {
         return Ok(None);
     }
-    let schema = plan.children()[side].schema();
-    let Some(own) = over(key, |i| Some(column_of(&schema, answered[i].1)))? else { return Ok(None) };
     let mut keys = vec![(side, own.clone())];
     let is_anti = matches!(join.join_type(), JoinType::LeftAnti | JoinType::RightAnti);
     if !is_anti && join.null_equality() == NullEquality::NullEqualsNothing {
@@ -159,38 +145,25 @@ fn below_join(plan: &Plan, join: &HashJoinExec, key: &Key, at_scan: &mut AtScan<
     below(plan, &keys, at_scan)
 }
 
-fn columns_from(key: &Key) -> usize {
-    super::columns_of(key).first().copied().unwrap_or(0)
+/// The columns that a join of both sides answers: of which side, and where there.
+fn of_both(left: &Plan, right: &Plan) -> Vec<(usize, usize)> {
+    let of = |side: usize, of: &Plan| (0..of.schema().fields().len()).map(move |i| (side, i));
+    of(0, left).chain(of(1, right)).collect()
 }
 
-fn columns_to(key: &Key) -> usize {
-    super::columns_of(key).last().map_or(0, |c| c + 1)
-}
-
-fn column_of(schema: &datafusion::arrow::datatypes::Schema, i: usize) -> Key {
-    Arc::new(Column::new(schema.field(i).name(), i))
+/// The side that a key belongs to, and the key over its columns; `None` if it reads both sides.
+fn of_side(plan: &Plan, key: &Key, answered: &[(usize, usize)]) -> Result<Option<(usize, Key)>> {
+    let mut read = places_read(key).into_iter().map(|i| answered[i].0);
+    let Some(side) = read.next().filter(|side| read.all(|s| s == *side)) else { return Ok(None) };
+    let schema = plan.children()[side].schema();
+    Ok(over(key, |i| Some(column_at(&schema, answered[i].1)))?.map(|key| (side, key)))
 }
 
 /// The key with each column replaced; `None` if one has no replacement, or it reads no column.
 fn over(key: &Key, replacement: impl Fn(usize) -> Option<Key>) -> Result<Option<Key>> {
-    let mut all = true;
-    let mut any = false;
-    let replaced = key
-        .clone()
-        .transform_down(|e| {
-            let Some(column) = e.downcast_ref::<Column>() else { return Ok(Transformed::no(e)) };
-            any = true;
-            Ok(match replacement(column.index()) {
-                // What replaces a column has columns of its own, which are not to be replaced again.
-                Some(by) => {
-                    Transformed::new(by, true, datafusion::common::tree_node::TreeNodeRecursion::Jump)
-                }
-                None => {
-                    all = false;
-                    Transformed::no(e)
-                }
-            })
-        })
-        .data()?;
-    Ok((all && any).then_some(replaced))
+    let read = places_read(key);
+    if read.is_empty() || read.iter().any(|place| replacement(*place).is_none()) {
+        return Ok(None);
+    }
+    columns::replaced(key, |place| replacement(place).expect("each column has one")).map(Some)
 }

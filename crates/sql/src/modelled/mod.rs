@@ -13,4 +13,4 @@ mod explain;
 mod rule;
 
 pub(crate) use explain::explained;
-pub(crate) use rule::physical_rules;
+pub(crate) use rule::ChargeHost;

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -33,29 +32,11 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::{HostClock, HostWork};
 
 use super::charge::Charged;
-use crate::aggregate::AggregateInDrive;
-use crate::filter_names;
-use crate::index_order::OrderByIndex;
-use crate::key_sets::SendKeys;
-use crate::planner::OrderJoins;
 use crate::scan::LodeScanExec;
 
-type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
-
-/// The physical rules of a session; with a modelled device, the one that charges its host comes last.
-pub(crate) fn physical_rules(host: Option<&Arc<HostClock>>) -> Rules {
-    let mut rules = filter_names::physical_rules();
-    let sides = rules.iter().position(|r| r.name() == JoinSelection::new().name());
-    rules.insert(sides.map_or(0, |at| at + 1), Arc::new(OrderJoins));
-    rules.push(Arc::new(SendKeys));
-    rules.push(Arc::new(OrderByIndex));
-    rules.push(Arc::new(AggregateInDrive));
-    rules.extend(host.map(|host| Arc::new(ChargeHost(host.clone())) as _));
-    rules
-}
-
+/// The rule, for the clock of a host.
 #[derive(Debug)]
-struct ChargeHost(Arc<HostClock>);
+pub(crate) struct ChargeHost(pub(crate) Arc<HostClock>);
 
 impl PhysicalOptimizerRule for ChargeHost {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {

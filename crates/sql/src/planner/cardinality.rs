@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 use super::estimate::Estimate;
 use super::inputs::Inputs;
-use super::region::Region;
+use super::region::{Predicate, Region, Term};
+use super::unique;
 
 /// The share of rows that is assumed to pass a predicate over several inputs.
 const PREDICATE_SHARE: f64 = 1.0 / 3.0;
@@ -30,7 +31,9 @@ pub(super) struct Member {
 /// What is known of a region's rows.
 pub(super) struct Cardinality {
     pub(super) inputs: Vec<Estimate>,
-    pub(super) classes: Vec<Vec<Member>>,
+    /// The keys of each input.
+    keys: Vec<Vec<Vec<usize>>>,
+    classes: Vec<Vec<Member>>,
     class_inputs: Vec<Inputs>,
     predicates: Vec<Inputs>,
     known: HashMap<Inputs, f64>,
@@ -38,7 +41,7 @@ pub(super) struct Cardinality {
 
 impl Cardinality {
     pub(super) fn of(region: &Region, inputs: Vec<Estimate>) -> Self {
-        let member = |t: &super::region::Term| {
+        let member = |t: &Term| {
             let (of, column) = (&inputs[t.input], t.column());
             let (domain, distinct) = match column {
                 Some(c) => (of.columns[c].domain, of.distinct(c)),
@@ -50,8 +53,9 @@ impl Cardinality {
         let classes: Vec<Vec<Member>> =
             region.classes.iter().map(|c| c.iter().map(member).collect()).collect();
         let class_inputs = classes.iter().map(|c| c.iter().map(|m| m.input).collect()).collect();
-        let predicates = region.predicates.iter().map(super::region::Predicate::inputs).collect();
-        Self { inputs, classes, class_inputs, predicates, known: HashMap::new() }
+        let predicates = region.predicates.iter().map(Predicate::inputs).collect();
+        let keys = region.inputs.iter().map(unique::keys).collect();
+        Self { inputs, keys, classes, class_inputs, predicates, known: HashMap::new() }
     }
 
     /// The rows of these inputs, joined.
@@ -109,29 +113,23 @@ impl Cardinality {
             let input = set.iter().next().expect("the set has one");
             return self.inputs[input].rows * self.predicates_within(set, Inputs::default());
         }
-        let keyed = set.iter().find(|&r| self.is_key_met(r, set) && self.is_rest_connected(r, set));
-        let last = keyed.or_else(|| set.iter().filter(|&r| self.is_rest_connected(r, set)).last());
+        let ends: Vec<usize> =
+            set.iter().filter(|&r| self.is_connected(set.without(Inputs::one(r)))).collect();
+        let keyed = ends.iter().copied().find(|&r| self.met_key(r, set).is_some());
+        let last = keyed.or(ends.last().copied());
         let last = last.unwrap_or_else(|| set.iter().last().expect("the set is not empty"));
         let rest = set.without(Inputs::one(last));
         let others = self.rows(rest);
         let passed = self.predicates_within(set, rest) * self.predicates_within(Inputs::one(last), rest);
         let matched = match self.met_key(last, set) {
-            Some(key) => self.share_by_key(last, &key, rest),
+            Some(key) => self.share_by_key(last, key, rest),
             None => self.inputs[last].rows * self.share_by_values(last, &[], rest),
         };
         others * matched * passed
     }
 
-    fn is_rest_connected(&self, input: usize, set: Inputs) -> bool {
-        self.is_connected(set.without(Inputs::one(input)))
-    }
-
-    fn is_key_met(&self, input: usize, set: Inputs) -> bool {
-        self.met_key(input, set).is_some()
-    }
-
     /// A key of `input` each column of which equals a term of another input of the set.
-    fn met_key(&self, input: usize, set: Inputs) -> Option<Vec<usize>> {
+    fn met_key(&self, input: usize, set: Inputs) -> Option<&[usize]> {
         let rest = set.without(Inputs::one(input));
         let is_met = |column: &usize| {
             self.classes.iter().any(|c| {
@@ -139,7 +137,7 @@ impl Cardinality {
                     && c.iter().any(|m| rest.has(m.input))
             })
         };
-        self.inputs[input].keys.iter().find(|k| !k.is_empty() && k.iter().all(is_met)).cloned()
+        self.keys[input].iter().find(|key| key.iter().all(is_met)).map(Vec::as_slice)
     }
 
     /// The rows of `input` that one row of the others meets by a key.
@@ -182,11 +180,9 @@ impl Cardinality {
         new.filter(|p| set.len() == 1 || p.len() > 1).map(|_| PREDICATE_SHARE).product()
     }
 
-    /// The share of the values of `probe` that the keys of the joined `build` inputs have.
-    pub(super) fn key_share(&mut self, class: usize, build: Inputs, probe: &Member) -> f64 {
-        let rows = self.rows(build);
-        let values = self.classes[class].iter().filter(|m| build.has(m.input)).map(|m| m.distinct);
-        let values = values.fold(rows, f64::min);
-        values / values.max(probe.domain)
+    /// The share of the values of `probe`, of a class, that the keys of the joined `build` inputs have.
+    pub(super) fn key_share(class: &[Member], build: Inputs, build_rows: f64, probe: &Member) -> f64 {
+        let values = class.iter().filter(|m| build.has(m.input)).map(|m| m.distinct);
+        Estimate::key_share(values.fold(build_rows, f64::min), probe.domain)
     }
 }

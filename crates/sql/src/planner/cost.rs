@@ -1,6 +1,8 @@
 //! What joins cost, in nanoseconds of one thread.
 //!
-//! The constants are measured on column pages in memory, with `lode bench tpch` and `perf`; only their ratios matter.
+//! The constants are rough, for column pages in memory; only their ratios matter. They come from no measurement yet.
+
+use datafusion::physical_plan::joins::PartitionMode;
 
 /// The most keys of a build side that are sent to scans.
 pub(super) const KEYS_MAX: f64 = lode_program::KEYS_MAX as f64;
@@ -40,7 +42,7 @@ pub(super) struct JoinCost {
     /// For those of the probe side, and for the answer.
     pub(super) probe: f64,
     /// Whether it is cheaper with both sides partitioned by key.
-    pub(super) is_partitioned: bool,
+    pub(super) mode: PartitionMode,
 }
 
 impl JoinCost {
@@ -55,11 +57,11 @@ pub(super) fn hash_join(rows: JoinRows, threads: usize) -> JoinCost {
     let beyond = (rows.build / CACHED_ROWS).log2().max(0.0);
     let build = rows.build * (BUILD + PROBE_DOUBLED * beyond);
     let probe = (rows.probe * (PROBE + PROBE_DOUBLED * beyond) + rows.out * OUT) / threads;
-    let collected = JoinCost { build, probe, is_partitioned: false };
+    let collected = JoinCost { build, probe, mode: PartitionMode::CollectLeft };
     let partitioned = JoinCost {
         build: (build + rows.build * REPARTITION) / threads,
         probe: probe + rows.probe * REPARTITION / threads,
-        is_partitioned: true,
+        mode: PartitionMode::Partitioned,
     };
     if threads > 1.0 && partitioned.total() < collected.total() { partitioned } else { collected }
 }
@@ -67,7 +69,7 @@ pub(super) fn hash_join(rows: JoinRows, threads: usize) -> JoinCost {
 /// The cost of comparing each row with each.
 pub(super) fn nested_loops(rows: JoinRows, threads: usize) -> JoinCost {
     let probe = (rows.build * rows.probe * COMPARED + rows.out * OUT) / threads as f64;
-    JoinCost { build: 0.0, probe, is_partitioned: false }
+    JoinCost { build: 0.0, probe, mode: PartitionMode::CollectLeft }
 }
 
 /// The cost of a scan's answer.

@@ -13,16 +13,17 @@ use std::sync::Arc;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column as ColumnExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Literal};
 use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use lode_page::{DataType, Value};
 
+use crate::columns::place_of;
 use crate::scan::{LodeScanExec, engine_error};
 
 /// The share of rows that is assumed to pass a condition that nothing is known of.
@@ -39,8 +40,6 @@ pub(super) struct Estimate {
     /// The rows before any condition: what keys refer to.
     pub(super) rows_before: f64,
     pub(super) columns: Vec<ColumnEstimate>,
-    /// Sets of columns that no two rows have in common.
-    pub(super) keys: Vec<Vec<usize>>,
     /// The rows that are looked at to answer these: those of the tables below.
     pub(super) rows_read: f64,
 }
@@ -68,6 +67,11 @@ impl Estimate {
         if self.rows_before > 0.0 { (self.rows / self.rows_before).min(1.0) } else { 1.0 }
     }
 
+    /// The share of a column's values that so many keys are.
+    pub(super) fn key_share(keys: f64, domain: f64) -> f64 {
+        keys / keys.max(domain)
+    }
+
     /// Distinct values of a column in the rows that passed.
     pub(super) fn distinct(&self, column: usize) -> f64 {
         let column = &self.columns[column];
@@ -81,7 +85,7 @@ impl Estimate {
 }
 
 /// The distinct values in `rows` of `rows_before` rows that have `domain` of them.
-pub(super) fn remaining(domain: f64, rows_before: f64, rows: f64) -> f64 {
+fn remaining(domain: f64, rows_before: f64, rows: f64) -> f64 {
     if rows >= rows_before || domain <= 1.0 {
         return domain.min(rows.max(1.0));
     }
@@ -107,14 +111,14 @@ pub(super) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let places = projection.expr().iter();
-        let places = places.map(|p| p.expr.downcast_ref::<ColumnExpr>().map(ColumnExpr::index));
+        let places = places.map(|p| place_of(&p.expr));
         return Ok(projected(estimate(projection.input())?, places));
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         return of_aggregate(aggregate);
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        return of_join(join);
+        return Ok(of_join(join, estimate(join.left())?, estimate(join.right())?));
     }
     match plan.children()[..] {
         // Sorts, limits, and whatever else passes rows on.
@@ -135,7 +139,6 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
             rows: UNKNOWN_ROWS,
             rows_before: UNKNOWN_ROWS,
             columns: vec![ColumnEstimate::computed(UNKNOWN_ROWS); spec.schema().fields().len()],
-            keys: vec![],
             rows_read: UNKNOWN_ROWS,
         });
     }
@@ -151,13 +154,10 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
             ColumnEstimate { domain, most: f64::INFINITY, is_stored: true }
         }
     };
-    let place = |c: &u16| spec.output.iter().position(|o| *o == Some(*c));
-    let key: Option<Vec<usize>> = key.iter().map(place).collect();
     Ok(Estimate {
         rows: (rows * spec.selectivity).max(1.0).min(scan.fetch().map_or(rows, |n| n as f64)),
         rows_before: rows,
         columns: spec.output.iter().map(column).collect(),
-        keys: key.filter(|k| !k.is_empty()).into_iter().collect(),
         rows_read: rows,
     })
 }
@@ -183,16 +183,13 @@ fn projected(below: Estimate, places: impl Iterator<Item = Option<usize>>) -> Es
     let rows = below.rows;
     let column = |p: &Option<usize>| p.map_or(ColumnEstimate::computed(rows), |i| below.columns[i]);
     let columns = places.iter().map(column).collect();
-    let place = |c: &usize| places.iter().position(|p| *p == Some(*c));
-    let keys = below.keys.iter().filter_map(|k| k.iter().map(place).collect()).collect();
-    Estimate { columns, keys, ..below }
+    Estimate { columns, ..below }
 }
 
 fn share_of(e: &Arc<dyn PhysicalExpr>, below: &Estimate) -> f64 {
     let Some(b) = e.downcast_ref::<BinaryExpr>() else { return UNKNOWN_SHARE };
-    let column = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<ColumnExpr>().map(ColumnExpr::index);
     let is_constant = |e: &Arc<dyn PhysicalExpr>| e.is::<Literal>();
-    match (b.op(), column(b.left()), column(b.right())) {
+    match (b.op(), place_of(b.left()), place_of(b.right())) {
         (Operator::Eq, Some(c), _) if is_constant(b.right()) => 1.0 / below.distinct(c),
         (Operator::Eq, _, Some(c)) if is_constant(b.left()) => 1.0 / below.distinct(c),
         (Operator::Eq, Some(c), Some(d)) => 1.0 / below.distinct(c).max(below.distinct(d)),
@@ -202,10 +199,8 @@ fn share_of(e: &Arc<dyn PhysicalExpr>, below: &Estimate) -> f64 {
 
 fn of_aggregate(aggregate: &AggregateExec) -> Result<Estimate> {
     let below = estimate(aggregate.input())?;
-    let grouped = aggregate.group_expr();
-    let groups = grouped.expr().iter();
-    let places: Vec<Option<usize>> =
-        groups.map(|(e, _)| e.downcast_ref::<ColumnExpr>().map(ColumnExpr::index)).collect();
+    let groups = aggregate.group_expr().expr().iter();
+    let places: Vec<Option<usize>> = groups.map(|(e, _)| place_of(e)).collect();
     let values = |p: &Option<usize>| p.map_or(below.rows, |c| below.distinct(c));
     let before = |p: &Option<usize>| p.map_or(below.rows_before, |c| below.columns[c].domain);
     let rows = places.iter().map(values).product::<f64>().min(below.rows).max(1.0);
@@ -216,21 +211,18 @@ fn of_aggregate(aggregate: &AggregateExec) -> Result<Estimate> {
     };
     let mut columns: Vec<ColumnEstimate> = places.iter().map(column).collect();
     columns.resize(aggregate.schema().fields().len(), ColumnEstimate::computed(rows));
-    let is_partial = matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::PartialReduce);
-    let is_whole = grouped.is_single() && !is_partial;
-    let keys = if is_whole { vec![(0..places.len()).collect()] } else { vec![] };
-    Ok(Estimate { rows, rows_before, columns, keys, rows_read: below.rows_read })
+    Ok(Estimate { rows, rows_before, columns, rows_read: below.rows_read })
 }
 
-fn of_join(join: &HashJoinExec) -> Result<Estimate> {
-    let (mut left, mut right) = (estimate(join.left())?, estimate(join.right())?);
+/// The estimate of a join of these sides.
+pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estimate) -> Estimate {
     let rows_read = left.rows_read + right.rows_read;
     // The least number of values that one side's keys and the other side's have.
     let mut met: f64 = 1.0;
     let (mut left_share, mut right_share): (f64, f64) = (1.0, 1.0);
     for (a, b) in join.on() {
-        let of = |e: &Arc<dyn PhysicalExpr>, side: &Estimate| match e.downcast_ref::<ColumnExpr>() {
-            Some(c) => (side.columns[c.index()].domain, side.distinct(c.index())),
+        let of = |e: &Arc<dyn PhysicalExpr>, side: &Estimate| match place_of(e) {
+            Some(c) => (side.columns[c].domain, side.distinct(c)),
             None => (side.rows, side.rows),
         };
         let ((a_domain, a_now), (b_domain, b_now)) = (of(a, &left), of(b, &right));
@@ -238,10 +230,9 @@ fn of_join(join: &HashJoinExec) -> Result<Estimate> {
         left_share = left_share.min(b_now / a_domain.max(b_domain).max(1.0));
         right_share = right_share.min(a_now / a_domain.max(b_domain).max(1.0));
         // Which values are left on both sides. Those of a preserved side are not concerned.
-        let at = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<ColumnExpr>().map(ColumnExpr::index);
         if matches!(join.join_type(), JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi) {
-            at(a).into_iter().for_each(|i| left.columns[i].most = left.columns[i].most.min(b_now));
-            at(b).into_iter().for_each(|i| right.columns[i].most = right.columns[i].most.min(a_now));
+            place_of(a).into_iter().for_each(|i| left.columns[i].most = left.columns[i].most.min(b_now));
+            place_of(b).into_iter().for_each(|i| right.columns[i].most = right.columns[i].most.min(a_now));
         }
     }
     let met = met.min(left.rows_before.max(right.rows_before)).max(1.0);
@@ -255,30 +246,42 @@ fn of_join(join: &HashJoinExec) -> Result<Estimate> {
     let both = |rows: f64| {
         let columns = left.columns.iter().chain(&right.columns).copied().collect();
         let rows_before = left.rows_before.max(right.rows_before).max(rows);
-        Estimate { rows, rows_before, columns, keys: vec![], rows_read }
+        Estimate { rows, rows_before, columns, rows_read }
     };
     let whole = match join.join_type() {
         JoinType::Inner => both(inner),
         JoinType::Left => both(inner.max(left.rows)),
         JoinType::Right => both(inner.max(right.rows)),
         JoinType::Full => both(inner.max(left.rows + right.rows)),
-        JoinType::LeftSemi => left.clone().with_rows(semi(left.rows, left_share)),
-        JoinType::RightSemi => right.clone().with_rows(semi(right.rows, right_share)),
-        JoinType::LeftAnti => left.clone().with_rows(anti(left.rows, left_share)),
-        JoinType::RightAnti => right.clone().with_rows(anti(right.rows, right_share)),
-        JoinType::LeftMark => mark(left.clone()),
-        JoinType::RightMark => mark(right.clone()),
+        JoinType::LeftSemi => {
+            let rows = semi(left.rows, left_share);
+            left.with_rows(rows)
+        }
+        JoinType::RightSemi => {
+            let rows = semi(right.rows, right_share);
+            right.with_rows(rows)
+        }
+        JoinType::LeftAnti => {
+            let rows = anti(left.rows, left_share);
+            left.with_rows(rows)
+        }
+        JoinType::RightAnti => {
+            let rows = anti(right.rows, right_share);
+            right.with_rows(rows)
+        }
+        JoinType::LeftMark => mark(left),
+        JoinType::RightMark => mark(right),
     };
     let whole = Estimate { rows_read, ..whole };
-    Ok(match &join.projection {
+    match &join.projection {
         Some(places) => projected(whole, places.iter().map(|&i| Some(i))),
         None => whole,
-    })
+    }
 }
 
 fn of_unknown(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
     let known = StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?;
     let rows = known.num_rows.get_value().map_or(UNKNOWN_ROWS, |n| *n as f64).max(1.0);
     let columns = vec![ColumnEstimate::computed(rows); plan.schema().fields().len()];
-    Ok(Estimate { rows, rows_before: rows, columns, keys: vec![], rows_read: rows })
+    Ok(Estimate { rows, rows_before: rows, columns, rows_read: rows })
 }

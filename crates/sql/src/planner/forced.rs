@@ -8,6 +8,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::region::Region;
+use crate::names::listed;
 use crate::scan::LodeScanExec;
 
 /// Names of tables. One that a query reads several times may be named several times.
@@ -17,7 +18,7 @@ pub(super) struct ForcedOrder(Vec<String>);
 impl ForcedOrder {
     /// The order that these names say, separated by commas.
     pub(super) fn of(names: &str) -> Self {
-        Self(names.split(',').map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).collect())
+        Self(listed(names).map(str::to_owned).collect())
     }
 
     /// The inputs of a region that are named, in their order.

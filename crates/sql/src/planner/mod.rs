@@ -27,7 +27,6 @@ use std::sync::Arc;
 use datafusion::common::{JoinType, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
@@ -35,6 +34,7 @@ use self::cardinality::Cardinality;
 use self::forced::ForcedOrder;
 use self::inputs::Inputs;
 use self::region::Region;
+use crate::columns::place_of;
 use crate::options::{LodeOptions, Planner};
 use crate::scan::LodeScanExec;
 
@@ -79,19 +79,19 @@ pub(crate) fn excludes(join_type: JoinType, null_aware: bool) -> bool {
     }
 }
 
-/// The distinct values of an expression over an operator's rows, by estimate; `None` if it is no column.
-pub(crate) fn distinct_values(
+/// The distinct values of each expression over an operator's rows, by estimate; `None` for one that is no column.
+pub(crate) fn distinct_values<'a>(
     plan: &Arc<dyn ExecutionPlan>,
-    e: &Arc<dyn PhysicalExpr>,
-) -> Result<Option<f64>> {
-    let Some(column) = e.downcast_ref::<Column>() else { return Ok(None) };
-    Ok(Some(estimate::estimate(plan)?.distinct(column.index())))
+    expressions: impl Iterator<Item = &'a Arc<dyn PhysicalExpr>>,
+) -> Result<Vec<Option<f64>>> {
+    let of = estimate::estimate(plan)?;
+    Ok(expressions.map(|e| place_of(e).map(|place| of.distinct(place))).collect())
 }
 
 /// The distinct values of an expression in a scan's table, by estimate; `None` if it is no column.
 pub(crate) fn distinct_before(scan: &LodeScanExec, e: &Arc<dyn PhysicalExpr>) -> Result<Option<f64>> {
-    let Some(column) = e.downcast_ref::<Column>() else { return Ok(None) };
-    Ok(Some(estimate::of_scan(scan)?.columns[column.index()].domain))
+    let Some(place) = place_of(e) else { return Ok(None) };
+    Ok(Some(estimate::of_scan(scan)?.columns[place].domain))
 }
 
 fn ordered(

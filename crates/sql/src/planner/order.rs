@@ -11,6 +11,8 @@
 
 use std::collections::HashMap;
 
+use datafusion::physical_plan::joins::PartitionMode;
+
 use super::cardinality::Cardinality;
 use super::cost::{self, JoinRows};
 use super::inputs::Inputs;
@@ -22,7 +24,7 @@ const SEARCHED_MAX: usize = 10;
 #[derive(Clone, Debug)]
 pub(super) enum Tree {
     Input(usize),
-    Join { build: Box<Self>, probe: Box<Self>, is_partitioned: bool },
+    Join { build: Box<Self>, probe: Box<Self>, mode: PartitionMode },
 }
 
 impl Tree {
@@ -59,7 +61,7 @@ enum How {
     Join {
         build: (Inputs, usize),
         probe: (Inputs, usize),
-        is_partitioned: bool,
+        mode: PartitionMode,
     },
 }
 
@@ -72,7 +74,7 @@ impl Way {
 /// The cheapest tree of all inputs, over so many threads. The inputs of `first` are joined first, in their order.
 ///
 /// # Errors
-/// When nothing equates an input of `first` with those before it: their numbers.
+/// When nothing equates an input of `first` with those before it.
 pub(super) fn cheapest(of: &mut Cardinality, threads: usize, first: &[usize]) -> Result<Tree, CrossJoin> {
     let mut search = Search { of, threads, ways: HashMap::new() };
     let all = Inputs::first(search.of.inputs.len());
@@ -176,10 +178,34 @@ impl Search<'_> {
         self.joined(b, a);
     }
 
+    /// Joins two sets: the cheapest way of the build side, probed by each way of the probe side.
     fn joined(&mut self, build: Inputs, probe: Inputs) {
-        for at in 0..self.ways[&probe].len() {
-            let way = self.way(build, probe, at);
-            let ways = self.ways.entry(build.or(probe)).or_default();
+        let build_rows = self.of.rows(build);
+        let shares = self.shares(build, build_rows, probe);
+        let least = shares.iter().copied().fold(1.0, f64::min);
+        let probe_rows = self.of.rows(probe) * least;
+        let rows = JoinRows { build: build_rows, probe: probe_rows, out: self.of.rows(build.or(probe)) };
+        let cost = match self.of.connects(build, probe) {
+            true => cost::hash_join(rows, self.threads),
+            false => cost::nested_loops(rows, self.threads),
+        };
+        let asked = probe.iter().filter(|&i| shares[i] < 1.0).map(|i| self.of.inputs[i].rows_read);
+        let looked_up = asked.map(cost::keys_looked_up).sum::<f64>() / self.threads as f64;
+
+        let best = self.best(build);
+        let of_build = &self.ways[&build][best];
+        let new = self.ways[&probe].iter().enumerate().map(|(at, of_probe)| {
+            let mut by_input = of_build.by_input.clone();
+            probe.iter().for_each(|i| by_input[i] = of_probe.by_input[i] * shares[i]);
+            by_input[of_build.spine] += cost.build;
+            by_input[of_probe.spine] += cost.probe;
+            let fixed = of_build.fixed + of_probe.fixed + looked_up;
+            let how = How::Join { build: (build, best), probe: (probe, at), mode: cost.mode };
+            Way { by_input, fixed, spine: of_probe.spine, how }
+        });
+        let new: Vec<Way> = new.collect();
+        let ways = self.ways.entry(build.or(probe)).or_default();
+        for way in new {
             match ways.iter_mut().find(|w| w.spine == way.spine) {
                 Some(known) if way.cost() < known.cost() => *known = way,
                 Some(_) => {}
@@ -188,60 +214,33 @@ impl Search<'_> {
         }
     }
 
+    /// The share of each input's rows that the keys of the build side let through.
+    fn shares(&self, build: Inputs, build_rows: f64, probe: Inputs) -> Vec<f64> {
+        let mut shares = vec![1.0; self.of.inputs.len()];
+        if build_rows > cost::KEYS_MAX {
+            return shares;
+        }
+        for class in self.of.connecting(build, probe) {
+            for m in class.iter().filter(|m| m.is_stored && probe.has(m.input)) {
+                let share = Cardinality::key_share(class, build, build_rows, m);
+                shares[m.input] = f64::min(shares[m.input], share);
+            }
+        }
+        shares
+    }
+
     fn best(&self, set: Inputs) -> usize {
         let ways = self.ways[&set].iter().enumerate();
         ways.min_by(|a, b| a.1.cost().total_cmp(&b.1.cost())).expect("each set has a way").0
     }
 
-    /// The cheapest way of the build side, probed by one way of the probe side.
-    fn way(&mut self, build: Inputs, probe: Inputs, at: usize) -> Way {
-        let best = self.best(build);
-        let (rows, probe_rows, out) =
-            (self.of.rows(build), self.of.rows(probe), self.of.rows(build.or(probe)));
-        let of_probe = self.ways[&probe][at].clone();
-        let of_build = self.ways[&build][best].clone();
-        let mut by_input: Vec<f64> = of_build.by_input;
-        let mut fixed = of_build.fixed + of_probe.fixed;
-        let mut left: Vec<f64> = vec![1.0; by_input.len()];
-        let mut equal = false;
-        for class in 0..self.of.classes.len() {
-            let members = self.of.classes[class].clone();
-            if !members.iter().any(|m| build.has(m.input)) {
-                continue;
-            }
-            for m in members.iter().filter(|m| probe.has(m.input)) {
-                equal = true;
-                if m.is_stored && rows <= cost::KEYS_MAX {
-                    left[m.input] = left[m.input].min(self.of.key_share(class, build, m));
-                }
-            }
-        }
-        for input in probe.iter() {
-            by_input[input] = of_probe.by_input[input] * left[input];
-            if left[input] < 1.0 {
-                fixed += cost::keys_looked_up(self.of.inputs[input].rows_read) / self.threads as f64;
-            }
-        }
-        let shares = left.iter().copied().fold(1.0, f64::min);
-        let of = JoinRows { build: rows, probe: probe_rows * shares, out };
-        let cost = match equal {
-            true => cost::hash_join(of, self.threads),
-            false => cost::nested_loops(of, self.threads),
-        };
-        by_input[of_build.spine] += cost.build;
-        by_input[of_probe.spine] += cost.probe;
-        let is_partitioned = cost.is_partitioned;
-        let how = How::Join { build: (build, best), probe: (probe, at), is_partitioned };
-        Way { by_input, fixed, spine: of_probe.spine, how }
-    }
-
     fn tree(&self, set: Inputs, at: usize) -> Tree {
         match self.ways[&set][at].how {
             How::Input => Tree::Input(set.iter().next().expect("an input")),
-            How::Join { build, probe, is_partitioned } => Tree::Join {
+            How::Join { build, probe, mode } => Tree::Join {
                 build: Box::new(self.tree(build.0, build.1)),
                 probe: Box::new(self.tree(probe.0, probe.1)),
-                is_partitioned,
+                mode,
             },
         }
     }

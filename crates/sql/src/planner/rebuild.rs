@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{Column, binary};
+use datafusion::physical_expr::expressions::binary;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
@@ -22,6 +21,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::inputs::Inputs;
 use super::order::Tree;
 use super::region::{InputColumn, Predicate, Region, Term};
+use crate::columns::{self, column_at};
 
 /// An operator, and which column of the region each of its columns is.
 struct Built {
@@ -37,7 +37,7 @@ impl Built {
     /// A term over the operator's columns.
     fn expr(&self, term: &Term) -> Result<Arc<dyn PhysicalExpr>> {
         let place = |column| self.place(InputColumn { input: term.input, column });
-        renamed(&term.expr, &self.plan.schema(), place)
+        moved(&term.expr, &self.plan.schema(), place)
     }
 }
 
@@ -50,8 +50,7 @@ pub(super) fn rebuild(region: &Region, tree: &Tree, schema: &SchemaRef) -> Resul
     let answered = top.plan.schema();
     let columns = region.outputs.iter().zip(schema.fields()).map(|(column, field)| {
         let place = top.place(*column);
-        let column = Arc::new(Column::new(answered.field(place).name(), place)) as Arc<dyn PhysicalExpr>;
-        (column, field.name().clone())
+        (column_at(&answered, place), field.name().clone())
     });
     Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), top.plan)?))
 }
@@ -59,9 +58,7 @@ pub(super) fn rebuild(region: &Region, tree: &Tree, schema: &SchemaRef) -> Resul
 fn build(region: &Region, tree: &Tree, read_above: &[InputColumn]) -> Result<Built> {
     match tree {
         Tree::Input(input) => build_input(region, *input),
-        Tree::Join { build: left, probe: right, is_partitioned } => {
-            build_join(region, left, right, *is_partitioned, read_above)
-        }
+        Tree::Join { build: left, probe: right, mode } => build_join(region, left, right, *mode, read_above),
     }
 }
 
@@ -69,7 +66,7 @@ fn build_input(region: &Region, input: usize) -> Result<Built> {
     let mut plan = region.inputs[input].clone();
     let own = |p: &&Predicate| Inputs::one(input).covers(p.inputs()) && (input == 0 || !p.columns.is_empty());
     for p in region.predicates.iter().filter(own) {
-        let predicate = renamed(&p.expr, &plan.schema(), |i| p.columns[i].column)?;
+        let predicate = moved(&p.expr, &plan.schema(), |i| p.columns[i].column)?;
         plan = Arc::new(FilterExec::try_new(predicate, plan)?);
     }
     let columns = (0..plan.schema().fields().len()).map(|column| InputColumn { input, column });
@@ -80,7 +77,7 @@ fn build_join(
     region: &Region,
     left: &Tree,
     right: &Tree,
-    is_partitioned: bool,
+    mode: PartitionMode,
     read_above: &[InputColumn],
 ) -> Result<Built> {
     let (left_inputs, right_inputs) = (left.inputs(), right.inputs());
@@ -110,16 +107,14 @@ fn build_join(
     let filter = join_filter(&predicates, &left, &right)?;
     let joined: Vec<InputColumn> = left.columns.iter().chain(&right.columns).copied().collect();
     let mut places: Vec<usize> = (0..joined.len()).filter(|&i| read_above.contains(&joined[i])).collect();
-    let columns: Vec<InputColumn> = places.iter().map(|&i| joined[i]).collect();
     if places.is_empty() && !joined.is_empty() {
         // A join that answers no column would answer no number of rows either.
         places.push(0);
     }
-    let columns = if columns.is_empty() { places.iter().map(|&i| joined[i]).collect() } else { columns };
+    let columns = places.iter().map(|&i| joined[i]).collect();
     let all = places.len() == joined.len();
     let projection = (!all).then_some(places);
     let plan: Arc<dyn ExecutionPlan> = if !on.is_empty() {
-        let mode = if is_partitioned { PartitionMode::Partitioned } else { PartitionMode::CollectLeft };
         HashJoinExecBuilder::new(left.plan, right.plan, on, JoinType::Inner)
             .with_filter(filter)
             .with_projection(projection)
@@ -141,7 +136,7 @@ fn join_filter(predicates: &[&Predicate], left: &Built, right: &Built) -> Result
     let mut whole: Option<Arc<dyn PhysicalExpr>> = None;
     let mut parts = Vec::new();
     for p in predicates {
-        let mut moved = Vec::new();
+        let mut places = Vec::new();
         for column in &p.columns {
             let (side, at) = match left.columns.contains(column) {
                 true => (JoinSide::Left, left),
@@ -149,17 +144,17 @@ fn join_filter(predicates: &[&Predicate], left: &Built, right: &Built) -> Result
             };
             let index = at.place(*column);
             let known = indices.iter().position(|c| c.side == side && c.index == index);
-            moved.push(known.unwrap_or_else(|| {
+            places.push(known.unwrap_or_else(|| {
                 indices.push(ColumnIndex { index, side });
                 fields.push(at.plan.schema().field(index).clone());
                 indices.len() - 1
             }));
         }
-        parts.push((p, moved));
+        parts.push((p, places));
     }
     let schema = Arc::new(Schema::new(fields));
-    for (p, moved) in parts {
-        let e = renamed(&p.expr, &schema, |i| moved[i])?;
+    for (p, places) in parts {
+        let e = moved(&p.expr, &schema, |i| places[i])?;
         whole = Some(match whole {
             Some(all) => binary(all, Operator::And, e, &schema)?,
             None => e,
@@ -168,22 +163,11 @@ fn join_filter(predicates: &[&Predicate], left: &Built, right: &Built) -> Result
     Ok(whole.map(|e| JoinFilter::new(e, indices, schema)))
 }
 
-/// The expression over columns of `schema` at other places, by their names there.
-fn renamed(
+/// The expression over columns of `schema` at other places.
+fn moved(
     e: &Arc<dyn PhysicalExpr>,
     schema: &Schema,
     place: impl Fn(usize) -> usize,
 ) -> Result<Arc<dyn PhysicalExpr>> {
-    e.clone()
-        .transform(|e| {
-            let moved = e.downcast_ref::<Column>().map(|c| {
-                let place = place(c.index());
-                Column::new(schema.field(place).name(), place)
-            });
-            Ok(match moved {
-                Some(column) => Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>),
-                None => Transformed::no(e),
-            })
-        })
-        .data()
+    columns::replaced(e, |i| column_at(schema, place(i)))
 }

@@ -13,7 +13,6 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -26,6 +25,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::inputs::Inputs;
 use super::unique;
+use crate::columns::{self, column_at, place_of, places_read};
 
 /// A column of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,12 +49,12 @@ impl Term {
     /// The columns that it reads.
     pub(super) fn columns(&self) -> impl Iterator<Item = InputColumn> {
         let input = self.input;
-        columns_of(&self.expr).into_iter().map(move |column| InputColumn { input, column })
+        places_read(&self.expr).into_iter().map(move |column| InputColumn { input, column })
     }
 
     /// The column of the input, if it is one.
     pub(super) fn column(&self) -> Option<usize> {
-        self.expr.downcast_ref::<Column>().map(Column::index)
+        place_of(&self.expr)
     }
 }
 
@@ -121,8 +121,7 @@ fn is_like_inner(join: &HashJoinExec) -> bool {
         JoinType::RightSemi => (join.left(), keys(false).collect()),
         _ => return false,
     };
-    let met: Vec<usize> =
-        keys.into_iter().filter_map(|e| e.downcast_ref::<Column>().map(Column::index)).collect();
+    let met: Vec<usize> = keys.into_iter().filter_map(place_of).collect();
     unique::keys(other).iter().any(|key| key.iter().all(|c| met.contains(c)))
 }
 
@@ -146,6 +145,18 @@ impl Taken {
         let input = self.inputs.len();
         self.inputs.push(plan.clone());
         Ok((0..plan.schema().fields().len()).map(|column| InputColumn { input, column }).collect())
+    }
+
+    /// An expression over `columns` as a term; `None` if it reads no input, or several.
+    fn term(&self, e: &Arc<dyn PhysicalExpr>, columns: &[InputColumn]) -> Result<Option<Term>> {
+        let read = places_read(e);
+        let Some(input) = read.first().map(|i| columns[*i].input) else { return Ok(None) };
+        if read.iter().any(|i| columns[*i].input != input) || is_volatile(e) {
+            return Ok(None);
+        }
+        let schema = self.inputs[input].schema();
+        let expr = columns::replaced(e, |i| column_at(&schema, columns[i].column))?;
+        Ok(Some(Term { input, expr }))
     }
 
     fn take_operator(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Vec<InputColumn>>> {
@@ -180,7 +191,7 @@ impl Taken {
         };
         let (left, right) = (self.take(join.left())?, self.take(join.right())?);
         for (a, b) in join.on() {
-            let (Some(a), Some(b)) = (term(a, &left)?, term(b, &right)?) else { return Ok(None) };
+            let (Some(a), Some(b)) = (self.term(a, &left)?, self.term(b, &right)?) else { return Ok(None) };
             self.equalities.push((a, b));
         }
         if let Some(filter) = join.filter() {
@@ -218,46 +229,14 @@ fn side_column(filter: &JoinFilter, i: usize, left: &[InputColumn], right: &[Inp
     if at.side == JoinSide::Left { left[at.index] } else { right[at.index] }
 }
 
-/// An expression over `columns` as a term; `None` if it reads no input, or several.
-fn term(e: &Arc<dyn PhysicalExpr>, columns: &[InputColumn]) -> Result<Option<Term>> {
-    let read = columns_of(e);
-    let Some(input) = read.first().map(|i| columns[*i].input) else { return Ok(None) };
-    if read.iter().any(|i| columns[*i].input != input) || is_volatile(e) {
-        return Ok(None);
-    }
-    Ok(Some(Term { input, expr: with_columns(e, |i| columns[i].column)? }))
-}
-
+/// A condition over columns at other places.
 fn predicate(e: &Arc<dyn PhysicalExpr>, column: impl Fn(usize) -> InputColumn) -> Result<Predicate> {
-    let read = columns_of(e);
+    let read = places_read(e);
     let columns: Vec<InputColumn> = read.iter().map(|i| column(*i)).collect();
-    let expr = with_columns(e, |i| read.binary_search(&i).expect("the expression reads it"))?;
+    let place = |i: usize| read.binary_search(&i).expect("the expression reads it");
+    // The operator that gets the predicate names its columns.
+    let expr = columns::replaced(e, |i| Arc::new(Column::new("", place(i))))?;
     Ok(Predicate { expr, columns })
-}
-
-/// The columns that an expression reads, ascending.
-pub(super) fn columns_of(e: &Arc<dyn PhysicalExpr>) -> Vec<usize> {
-    let mut columns: Vec<usize> =
-        datafusion::physical_expr::utils::collect_columns(e).iter().map(Column::index).collect();
-    columns.sort_unstable();
-    columns.dedup();
-    columns
-}
-
-/// The expression over columns at other places. It keeps their names.
-pub(super) fn with_columns(
-    e: &Arc<dyn PhysicalExpr>,
-    place: impl Fn(usize) -> usize,
-) -> Result<Arc<dyn PhysicalExpr>> {
-    e.clone()
-        .transform(|e| {
-            let moved = e.downcast_ref::<Column>().map(|c| Column::new(c.name(), place(c.index())));
-            Ok(match moved {
-                Some(column) => Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>),
-                None => Transformed::no(e),
-            })
-        })
-        .data()
 }
 
 /// The classes of terms that the equalities make equal. Two terms of one input in a class become a predicate.

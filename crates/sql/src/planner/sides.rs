@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use datafusion::common::{JoinType, NullEquality, Result};
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
 use super::cost::{self, JoinRows};
-use super::estimate::{Estimate, estimate};
+use super::estimate::{Estimate, estimate, of_join};
+use super::excludes;
+use crate::columns::place_of;
 
 /// `plan` with its cheaper side as the build side, if it is a hash join of another kind than inner.
 pub(super) fn chosen(plan: Arc<dyn ExecutionPlan>, threads: usize) -> Result<Arc<dyn ExecutionPlan>> {
@@ -17,47 +18,41 @@ pub(super) fn chosen(plan: Arc<dyn ExecutionPlan>, threads: usize) -> Result<Arc
         return Ok(plan);
     }
     let (left, right) = (estimate(join.left())?, estimate(join.right())?);
-    let out = estimate(&plan)?.rows;
-    let kept = side_cost(join, &left, &right, *join.join_type(), out, threads);
-    let swapped = side_cost(join, &right, &left, join.join_type().swap(), out, threads);
+    let out = of_join(join, left.clone(), right.clone()).rows;
+    let keys = join.on().iter().map(|(a, b)| (place_of(a), place_of(b)));
+    let keys: Vec<(usize, usize)> = keys.filter_map(|(a, b)| Some((a?, b?))).collect();
+    let other_way = keys.iter().map(|&(a, b)| (b, a)).collect::<Vec<_>>();
+    let sends =
+        |join_type| excludes(join_type, false) && join.null_equality() == NullEquality::NullEqualsNothing;
+    let kept = cost_of(&left, &right, if sends(*join.join_type()) { &keys } else { &[] }, out, threads);
+    let sent = if sends(join.join_type().swap()) { &other_way[..] } else { &[] };
+    let swapped = cost_of(&right, &left, sent, out, threads);
     if swapped.0 >= kept.0 {
         return Ok(plan);
     }
-    let is_partitioned = swapped.1 && *join.partition_mode() == PartitionMode::Partitioned;
-    join.swap_inputs(if is_partitioned { PartitionMode::Partitioned } else { PartitionMode::CollectLeft })
+    let both =
+        swapped.1 == PartitionMode::Partitioned && *join.partition_mode() == PartitionMode::Partitioned;
+    join.swap_inputs(if both { PartitionMode::Partitioned } else { PartitionMode::CollectLeft })
 }
 
-fn side_cost(
-    join: &HashJoinExec,
+/// The cost of a join that sends these keys, columns of the build side and of the probe side; and its mode.
+fn cost_of(
     build: &Estimate,
     probe: &Estimate,
-    join_type: JoinType,
+    sent: &[(usize, usize)],
     out: f64,
     threads: usize,
-) -> (f64, bool) {
-    let is_swapped = join_type != *join.join_type();
+) -> (f64, PartitionMode) {
     let mut share: f64 = 1.0;
     let mut looked_up = 0.0;
-    if super::excludes(join_type, join.null_aware)
-        && join.null_equality() == NullEquality::NullEqualsNothing
-        && build.rows <= cost::KEYS_MAX
-    {
-        for (a, b) in join.on() {
-            let (b_key, p_key) = if is_swapped { (b, a) } else { (a, b) };
-            let place = |e: &Arc<dyn datafusion::physical_expr::PhysicalExpr>| {
-                e.downcast_ref::<Column>().map(Column::index)
-            };
-            let (Some(b), Some(p)) = (place(b_key), place(p_key)) else { continue };
-            if probe.columns[p].is_stored {
-                let keys = build.distinct(b);
-                share = share.min(keys / keys.max(probe.columns[p].domain));
-                looked_up = cost::keys_looked_up(probe.rows_read) / threads as f64;
-            }
-        }
+    let is_asked = |(_, p): &&(usize, usize)| probe.columns[*p].is_stored && build.rows <= cost::KEYS_MAX;
+    for &(b, p) in sent.iter().filter(is_asked) {
+        share = share.min(Estimate::key_share(build.distinct(b), probe.columns[p].domain));
+        looked_up = cost::keys_looked_up(probe.rows_read) / threads as f64;
     }
     let answered = cost::answered(build.rows, build.columns.len())
         + cost::answered(probe.rows * share, probe.columns.len());
     let rows = JoinRows { build: build.rows, probe: probe.rows * share, out };
     let joined = cost::hash_join(rows, threads);
-    (joined.total() + answered / threads as f64 + looked_up, joined.is_partitioned)
+    (joined.total() + answered / threads as f64 + looked_up, joined.mode)
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_expr::expressions::Column;
+use datafusion::common::JoinType;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use lode_engine::Deferral;
 
+use crate::columns::place_of;
 use crate::scan::LodeScanExec;
 
 /// The keys of `plan`: sets of columns in which any two rows differ.
@@ -29,12 +31,7 @@ pub(super) fn keys(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<usize>> {
         };
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let place = |c: usize| {
-            projection
-                .expr()
-                .iter()
-                .position(|p| p.expr.downcast_ref::<Column>().is_some_and(|e| e.index() == c))
-        };
+        let place = |c: usize| projection.expr().iter().position(|p| place_of(&p.expr) == Some(c));
         return placed(&keys(projection.input()), place);
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
@@ -43,6 +40,17 @@ pub(super) fn keys(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<usize>> {
         if is_whole && groups.is_single() && !groups.expr().is_empty() {
             return vec![(0..groups.expr().len()).collect()];
         }
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let below = match join.join_type() {
+            JoinType::LeftSemi | JoinType::LeftAnti => keys(join.left()),
+            JoinType::RightSemi | JoinType::RightAnti => keys(join.right()),
+            _ => return Vec::new(),
+        };
+        return match &join.projection {
+            Some(places) => placed(&below, |c| places.iter().position(|p| *p == c)),
+            None => below,
+        };
     }
     Vec::new()
 }

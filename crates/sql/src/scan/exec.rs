@@ -118,11 +118,6 @@ impl LodeScanExec {
         self.fetch.is_none().then(|| KeyFilter::of(&self.spec, key, data_type, keys)).flatten()
     }
 
-    /// How many key sets of joins reach the scan.
-    pub fn key_sets(&self) -> usize {
-        self.keys.len()
-    }
-
     /// Whether the scan may end early.
     pub fn is_in_order(&self) -> bool {
         self.spec.ordered.is_some()

@@ -1,0 +1,31 @@
+//! The physical rules of a session, in their order.
+//!
+//! ```text
+//!   DataFusion's, up to its choice of join sides ─► order of joins ─► the rest of DataFusion's
+//!     ─► key sets ─► orders of indexes ─► aggregates into the drive ─► charges of a modelled host
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::join_selection::JoinSelection;
+
+use crate::aggregate::AggregateInDrive;
+use crate::filter_names;
+use crate::index_order::OrderByIndex;
+use crate::key_sets::SendKeys;
+use crate::planner::OrderJoins;
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// The rules. `charges` comes last: with a modelled device, what charges its host.
+pub(crate) fn physical_rules(charges: Option<Rule>) -> Vec<Rule> {
+    let mut rules = filter_names::physical_rules();
+    let sides = rules.iter().position(|r| r.name() == JoinSelection::new().name());
+    rules.insert(sides.expect("DataFusion chooses the sides of joins") + 1, Arc::new(OrderJoins));
+    rules.push(Arc::new(SendKeys));
+    rules.push(Arc::new(OrderByIndex));
+    rules.push(Arc::new(AggregateInDrive));
+    rules.extend(charges);
+    rules
+}
