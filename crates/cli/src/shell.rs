@@ -27,7 +27,7 @@ Statements end with ';' and may take several lines.
   \\?          this text
   \\q          leave (or Ctrl-D)
 Within a transaction the prompt is lode*>. It is lode!> once the transaction has failed and needs a ROLLBACK.
-Ctrl-C cancels a statement. TAB completes keywords and names. SET lode.offload = off, index, pages, rows, aggregate or auto
+Ctrl-C cancels a statement. TAB completes keywords and names. SET lode.offload = off, index, matches, hints, pages, rows, aggregate or auto
 chooses how much the drive does; EXPLAIN ANALYZE shows what it did.";
 
 /// Reads statements from the terminal until `\q` or the end of input.

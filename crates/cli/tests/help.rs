@@ -84,7 +84,11 @@ fn a_bad_command_line_is_one_line() {
     fail(["load", "csv", "--drive", "x.lode"], 2, &["--table"]);
     fail(["demo", "--scael", "1"], 2, &["--scael"]);
     fail(["sql", "x.lode", "--format", "xml"], 2, &["xml"]);
-    fail(["sql", "x.lode", "--offload", "most"], 2, &["off, index, pages, rows, aggregate, auto"]);
+    fail(
+        ["sql", "x.lode", "--offload", "most"],
+        2,
+        &["off, index, matches, hints, pages, rows, aggregate, auto"],
+    );
     fail(["demo", "--memory", "lots"], 2, &["512MB"]);
     fail(["demo", "--partitions", "0"], 2, &["0"]);
     fail(["drive", "replay"], 2, &["<TRACE>"]);

@@ -72,7 +72,8 @@ impl Command {
             Self::Read { pages, .. } => pages.len() * 16,
             Self::Scan(t) => {
                 let hidden = t.hidden.as_ref().map_or(0, |h| h.link_bytes());
-                t.pages.len() * 16 + t.program.link_bytes() + hidden
+                let matcher = t.matcher.as_ref().map_or(0, |m| m.link_bytes());
+                t.pages.len() * 16 + t.program.link_bytes() + hidden + matcher
             }
             Self::ReadIndex { pages, .. } => pages.len() * 16,
             Self::OpenView

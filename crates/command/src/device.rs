@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use lode_base::{Geometry, VirtualTime};
 use lode_program::Program;
+use lode_program::matcher::Limits;
 
 use crate::{Command, Completion, DeviceError};
 
@@ -105,4 +106,6 @@ pub struct Identity {
     pub in_flight_max: u32,
     /// Whether acknowledged batches survive a power cut (false on memory).
     pub durable: bool,
+    /// The keys that hardware looks for in a page as it is read; `None` without such hardware. A task may have a matcher all the same.
+    pub matcher: Option<Limits>,
 }

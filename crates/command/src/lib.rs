@@ -21,4 +21,4 @@ pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until}
 pub use error::{CommandError, DeviceError};
 pub use hidden::HiddenRows;
 pub use lode_program::{Answer, GroupRows, PageRows, ScanCounts};
-pub use scan::{PageRange, ScanTask, ScanUnit};
+pub use scan::{PageHints, PageRange, ScanTask, ScanUnit};

@@ -1,14 +1,15 @@
 //! Scan tasks: a program over a set of pages at a read view, answered in bounded units.
 //!
 //! ```text
-//!   pages ─► page index (skip) ─► read filter columns ─► filter ─► hide rows ─► read the rest ─┬─ project ─► rows ───► unit
-//!                                                                                              └─ aggregate ─► groups ─► unit
+//!   pages ─► page index (skip) ─► matcher (drop) ─┬─ hint: a byte a page ─────────────────────────────────────► unit
+//!                                                 └─ filter ─► hide rows ─► read the rest ─┬─ project ─► rows ───► unit
+//!                                                                                          └─ aggregate ─► groups ─► unit
 //! ```
 
 use std::sync::Arc;
 
-use lode_base::{ExtentId, ViewId};
-use lode_program::{Answer, GroupRows, PageRows, Program, ScanCounts};
+use lode_base::{ExtentId, Lpid, ViewId};
+use lode_program::{Answer, GroupRows, Matcher, PageRows, Program, ScanCounts};
 
 use crate::HiddenRows;
 
@@ -29,6 +30,8 @@ pub struct ScanTask {
     pub limit_rows: Option<u64>,
     /// Rows of these pages that the task neither shows nor counts. It names rows of no other page. `None` hides nothing.
     pub hidden: Option<Arc<HiddenRows>>,
+    /// Keys that a page has if a row of it passes the filter, for answers with [`lode_program::answer::Member::Matcher`].
+    pub matcher: Option<Arc<Matcher>>,
 }
 
 /// Consecutive pages of one extent.
@@ -49,14 +52,52 @@ pub struct ScanUnit {
     pub pages: Vec<PageRows>,
     /// Partial groups, in the order in which they left the table ([`Answer::Aggregate`] only).
     pub groups: Vec<GroupRows>,
+    /// One byte for each page that was considered ([`Answer::Hints`] only).
+    pub hints: Vec<PageHints>,
     /// The counts of this unit.
     pub counts: ScanCounts,
 }
 
+/// For each of some consecutive pages, whether the host has to read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageHints {
+    /// The first page.
+    pub first: Lpid,
+    /// For each page 0 (no row of it passes) or 1 (some row may pass).
+    pub bytes: Vec<u8>,
+}
+
+impl PageHints {
+    /// The pages that the host has to read.
+    pub fn flagged(&self) -> impl Iterator<Item = Lpid> {
+        let (extent, first) = (self.first.extent(), self.first.page());
+        let flagged = (0u16..).zip(&self.bytes).filter(|(_, byte)| **byte != 0);
+        flagged.map(move |(i, _)| extent.page(first + i))
+    }
+
+    /// Bytes of these hints on the link.
+    fn link_bytes(&self) -> u64 {
+        12 + self.bytes.len() as u64
+    }
+}
+
 impl ScanUnit {
+    /// Adds the hint of a page.
+    pub fn hint(&mut self, lpid: Lpid, is_flagged: bool) {
+        let follows = |h: &PageHints| {
+            let next = usize::from(h.first.page()) + h.bytes.len();
+            h.first.extent() == lpid.extent() && next == usize::from(lpid.page())
+        };
+        match self.hints.last_mut().filter(|h| follows(h)) {
+            Some(run) => run.bytes.push(is_flagged.into()),
+            None => self.hints.push(PageHints { first: lpid, bytes: vec![is_flagged.into()] }),
+        }
+    }
+
     /// Bytes of this unit on the link.
     pub fn link_bytes(&self) -> u64 {
         let pages: u64 = self.pages.iter().map(PageRows::link_bytes).sum();
-        pages + self.groups.iter().map(GroupRows::link_bytes).sum::<u64>()
+        let hints: u64 = self.hints.iter().map(PageHints::link_bytes).sum();
+        pages + hints + self.groups.iter().map(GroupRows::link_bytes).sum::<u64>()
     }
 }

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lode_base::Geometry;
 use lode_base::epochs::Epochs;
+use lode_base::profile::{ScanUnit, ScanUnitKind};
 use lode_command::{CommandError, Identity};
 use lode_flash::Medium;
+use lode_program::matcher::Limits;
 
 use crate::space::page_bytes_max;
 use crate::{DriveOptions, FirmwareError};
@@ -68,6 +70,7 @@ impl Env {
             sessions_max: options.sessions_max,
             in_flight_max: options.in_flight_max.max(1),
             durable: medium.is_durable(),
+            matcher: medium.model().and_then(|m| limits(&m.profile().scan_unit)),
         };
         Self {
             medium,
@@ -170,4 +173,10 @@ impl Env {
     pub(crate) fn counted(&self, what: Count) -> u64 {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
+}
+
+/// What the scan units of a modelled device take, if they are pattern matchers.
+fn limits(unit: &ScanUnit) -> Option<Limits> {
+    let limits = Limits { keys: unit.keys, key_bytes: unit.key_bytes };
+    (unit.kind == ScanUnitKind::Matcher).then_some(limits)
 }

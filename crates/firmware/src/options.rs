@@ -65,7 +65,7 @@ pub struct DriveOptions {
 /// What filters the rows of a task on a modelled device. The answers are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ScanPlacement {
-    /// In the scan unit of each channel, as they pass.
+    /// In the scan unit of each channel, as they pass, if it has comparators. If it has a pattern matcher, by a core.
     #[default]
     ScanUnit,
     /// By a core of the device, in its memory.

@@ -92,6 +92,7 @@ fn a_column_that_is_named_many_times_is_not_answered() {
             unit_pages: 10,
             limit_rows: None,
             hidden: None,
+            matcher: None,
         })
     };
     let mut q = d.open_queue(1).unwrap();

@@ -124,6 +124,7 @@ fn a_scan_skips_answers_and_is_narrowed_and_cancelled() {
             unit_pages: 10,
             limit_rows: None,
             hidden: None,
+            matcher: None,
         })
     };
     let mut q = d.open_queue(2).unwrap();

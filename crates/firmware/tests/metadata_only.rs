@@ -152,6 +152,7 @@ fn pages_read_as_nothing_and_what_needs_their_bytes_is_refused() {
         unit_pages: 8,
         limit_rows: None,
         hidden: None,
+        matcher: None,
     };
     let index_rules = vec![(OwnerId::new(1), Some(rule()))];
     for c in [

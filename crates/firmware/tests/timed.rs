@@ -107,6 +107,7 @@ impl Timed {
             unit_pages: 1024,
             limit_rows: None,
             hidden: None,
+            matcher: None,
         };
         q.submit(begin, Command::Scan(task)).unwrap();
         let (mut now, mut out) = (begin, Vec::new());
@@ -330,8 +331,16 @@ fn groups_cost_cycles_and_save_the_link() {
         let mut q = t.drive.open_queue(1).unwrap();
         let at = t.idle_at();
         let program = Arc::new(program);
-        let task =
-            ScanTask { view, pages, program, answer, unit_pages: 1024, limit_rows: None, hidden: None };
+        let task = ScanTask {
+            view,
+            pages,
+            program,
+            answer,
+            unit_pages: 1024,
+            limit_rows: None,
+            hidden: None,
+            matcher: None,
+        };
         q.submit(at, Command::Scan(task)).unwrap();
         let (mut now, mut out, mut bytes) = (at, Vec::new(), 0);
         loop {

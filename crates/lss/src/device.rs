@@ -240,8 +240,8 @@ impl LssQueue {
         let unit = |pages: &[Lpid]| {
             let counts = ScanCounts { pages: pages.len() as u64, ..ScanCounts::default() };
             total += counts;
-            let page = |&lpid: &Lpid| PageRows { lpid, rows: 0, columns: Vec::new(), slots: None };
-            Outcome::Unit(ScanUnit { pages: pages.iter().map(page).collect(), groups: Vec::new(), counts })
+            let page = |&lpid: &Lpid| PageRows::name(lpid);
+            Outcome::Unit(ScanUnit { pages: pages.iter().map(page).collect(), counts, ..ScanUnit::default() })
         };
         let mut outcomes: Vec<Outcome> = mapped.chunks(task.unit_pages.max(1) as usize).map(unit).collect();
         outcomes.push(Outcome::Done(Ok(Reply::Scanned(total))));

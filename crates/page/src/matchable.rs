@@ -22,14 +22,7 @@ pub fn field(t: DataType, v: &Value) -> Option<Box<[u8]>> {
         (DataType::SmallInt, Value::Int(i)) => (i16::try_from(*i).ok()? ^ i16::MIN).to_be_bytes().into(),
         (DataType::Integer, Value::Int(i)) => (i32::try_from(*i).ok()? ^ i32::MIN).to_be_bytes().into(),
         (DataType::BigInt | DataType::Timestamp, Value::Int(i)) => (i ^ i64::MIN).to_be_bytes().into(),
-        (DataType::Date, Value::Int(days)) => {
-            let (year, month, day) = civil(*days);
-            if !(0..=YEAR_MAX).contains(&year) {
-                return None;
-            }
-            let date = 0x80_0000 | (year << 9 | month << 5 | day) as u32;
-            date.to_be_bytes()[1..].into()
-        }
+        (DataType::Date, Value::Int(days)) => date_field(*days)?.into(),
         (DataType::Text | DataType::Bytea, Value::Bytes(b)) => b.clone(),
         _ => return None,
     })
@@ -43,16 +36,28 @@ pub fn value_of_field(t: DataType, field: &[u8]) -> Option<Value> {
         DataType::BigInt | DataType::Timestamp => {
             Value::Int(i64::from_be_bytes(field.try_into().ok()?) ^ i64::MIN)
         }
-        DataType::Date => {
-            let [a, b, c] = field.try_into().ok()?;
-            let date = i64::from(u32::from_be_bytes([0, a, b, c]).checked_sub(0x80_0000)?);
-            let days = days_of(date >> 9, date >> 5 & 15, date & 31);
-            let value = Value::Int(days);
-            return (self::field(t, &value).as_deref() == Some(field)).then_some(value);
-        }
+        DataType::Date => Value::Int(days_of_field(field.try_into().ok()?)?),
         DataType::Text | DataType::Bytea => Value::Bytes(field.into()),
         _ => return None,
     })
+}
+
+/// The field of a day, counted from 1970-01-01; `None` before year 0 and after 16383.
+pub(crate) fn date_field(days: i64) -> Option<[u8; 3]> {
+    let (year, month, day) = civil(days);
+    if !(0..=YEAR_MAX).contains(&year) {
+        return None;
+    }
+    let [_, a, b, c] = (0x80_0000 | (year << 9 | month << 5 | day) as u32).to_be_bytes();
+    Some([a, b, c])
+}
+
+/// The day whose field this is; `None` if it is of none.
+pub(crate) fn days_of_field(field: [u8; 3]) -> Option<i64> {
+    let [a, b, c] = field;
+    let date = i64::from(u32::from_be_bytes([0, a, b, c]).checked_sub(0x80_0000)?);
+    let days = days_of(date >> 9, date >> 5 & 15, date & 31);
+    (date_field(days) == Some(field)).then_some(days)
 }
 
 #[cfg(test)]

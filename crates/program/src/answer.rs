@@ -12,6 +12,12 @@ pub enum Answer {
     Mapped,
     /// The identities of pages that the page index cannot exclude.
     Index,
+    /// A byte for each page: whether the host has to read it. The page index and the matcher decide, and with `filter` the
+    /// filter does so too, up to the first row that passes.
+    Hints {
+        /// Whether the filter runs over pages that the matcher does not exclude.
+        filter: bool,
+    },
     /// The projected columns, whole, of pages with at least one row that passes.
     Pages,
     /// The projected columns of the rows that pass.
@@ -28,7 +34,7 @@ pub struct PageRows {
     pub lpid: Lpid,
     /// Rows in each of `columns`.
     pub rows: u32,
-    /// The projected columns in the program's order; empty for [`Answer::Mapped`] and [`Answer::Index`].
+    /// The projected columns in the program's order; empty if the answer names pages.
     pub columns: Vec<Column>,
     /// The slots of the answered rows, if the program asks for them; `None` if they are 0 to `rows` - 1.
     pub slots: Option<Vec<u32>>,
@@ -39,6 +45,8 @@ pub struct PageRows {
 pub enum Member {
     /// Skips pages that cannot have a row which passes, by their index entries.
     PageIndex,
+    /// Excludes pages in which the task's keys are not found.
+    Matcher,
     /// Decides for each row whether it passes.
     Filter,
     /// Groups the rows that pass.
@@ -46,19 +54,38 @@ pub enum Member {
 }
 
 impl Answer {
+    /// Every answer.
+    pub const ALL: [Self; 7] = [
+        Self::Mapped,
+        Self::Index,
+        Self::Hints { filter: false },
+        Self::Hints { filter: true },
+        Self::Pages,
+        Self::Rows,
+        Self::Aggregate,
+    ];
+
     /// The members that the drive needs for this answer, in the order in which they see a page. An answer without
     /// [`Member::Filter`] names pages, whose rows the host filters.
     pub const fn members(self) -> &'static [Member] {
         match self {
             Self::Mapped => &[],
             Self::Index => &[Member::PageIndex],
-            Self::Pages | Self::Rows => &[Member::PageIndex, Member::Filter],
-            Self::Aggregate => &[Member::PageIndex, Member::Filter, Member::Aggregate],
+            Self::Hints { filter: false } => &[Member::PageIndex, Member::Matcher],
+            Self::Hints { filter: true } | Self::Pages | Self::Rows => {
+                &[Member::PageIndex, Member::Matcher, Member::Filter]
+            }
+            Self::Aggregate => &[Member::PageIndex, Member::Matcher, Member::Filter, Member::Aggregate],
         }
     }
 }
 
 impl PageRows {
+    /// A page by its name alone.
+    pub const fn name(lpid: Lpid) -> Self {
+        Self { lpid, rows: 0, columns: Vec::new(), slots: None }
+    }
+
     /// Bytes of this answer on the link.
     pub fn link_bytes(&self) -> u64 {
         let columns: usize = self.columns.iter().map(Column::link_bytes).sum();
@@ -92,6 +119,8 @@ pub struct ScanCounts {
     pub pages_skipped: u64,
     /// Of those, read at least in part.
     pub pages_read: u64,
+    /// Of those, pages without the keys of the task.
+    pub pages_unmatched: u64,
     /// Bytes read from the medium, in whole read units.
     pub media_bytes: u64,
     /// Rows of the pages read.
@@ -109,6 +138,7 @@ impl AddAssign for ScanCounts {
         self.pages += o.pages;
         self.pages_skipped += o.pages_skipped;
         self.pages_read += o.pages_read;
+        self.pages_unmatched += o.pages_unmatched;
         self.media_bytes += o.media_bytes;
         self.rows_in += o.rows_in;
         self.rows_out += o.rows_out;

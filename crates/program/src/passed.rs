@@ -49,6 +49,15 @@ impl Passed {
         self.selection.count(self.rows)
     }
 
+    /// The first row that passes.
+    pub fn first(&self) -> Option<usize> {
+        match &self.selection {
+            Selection::None => None,
+            Selection::All => (self.rows > 0).then_some(0),
+            Selection::Some(mask) => mask.iter().next(),
+        }
+    }
+
     /// The rows that pass.
     pub fn selection(&self) -> &Selection {
         &self.selection

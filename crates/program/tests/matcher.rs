@@ -4,14 +4,16 @@ mod common;
 
 use common::random::{self, Rng, TYPES};
 use common::{naive, schema};
+use lode_base::PageBuf;
+use lode_base::wire::{Writer, read_whole};
 use lode_page::matchable::field;
 use lode_page::{Column, DataType, Value};
-use lode_program::matcher::{Declined, KEYS_MAX};
+use lode_program::matcher::{Declined, KEYS_MAX, Limits, put_matcher, take_matcher};
 use lode_program::{CompareOp, Expr, Matcher, Program};
 
 fn keys_of(types: &[DataType], e: Expr) -> Result<Vec<Vec<u8>>, Declined> {
     let p = Program::check(schema(types), Some(e), vec![], false).expect("a good program");
-    Matcher::of(&p).map(|m| m.keys().map(<[u8]>::to_vec).collect())
+    Matcher::of(&p, Limits::MOST, &|_| true).map(|m| m.keys().map(<[u8]>::to_vec).collect())
 }
 
 fn compare(op: CompareOp, c: u16, v: Value, t: DataType) -> Expr {
@@ -137,7 +139,7 @@ fn no_row_that_passes_is_on_an_excluded_page() {
         let depth = rng.below(3);
         let e = predicate(rng, &columns, depth);
         let p = Program::check(schema(&TYPES), Some(e), vec![], false).expect("a good program");
-        let Ok(matcher) = Matcher::of(&p) else { continue };
+        let Ok(matcher) = Matcher::of(&p, Limits::MOST, &|_| true) else { continue };
         assert!(matcher.keys().count() <= KEYS_MAX);
         // Fields by column, as in a page of ours, or by row, as in MariaDB's.
         let places = (0..rows).flat_map(|row| (0..TYPES.len()).map(move |c| (c, row)));
@@ -189,5 +191,52 @@ fn keys_are_found_by_chance_as_often_as_theory_says() {
             (f64::from(found) - expected).abs() <= 3.0 * sigma,
             "{key:?}: {found}, expected {expected} ± {sigma}"
         );
+    }
+}
+
+#[test]
+fn columns_without_fields_and_smaller_hardware_have_fewer_keys() {
+    let p = |e| Program::check(schema(&TYPES_OF_PART), Some(e), vec![], false).unwrap();
+    let both = p(Expr::And(vec![
+        compare(CompareOp::Eq, 0, Value::Int(15), DataType::Integer),
+        like(1, "%POLISHED BRASS"),
+    ]));
+    let keys = |limits, has_fields: &dyn Fn(u16) -> bool| {
+        Matcher::of(&both, limits, has_fields).map(|m| m.keys().map(<[u8]>::to_vec).collect::<Vec<_>>())
+    };
+    assert_eq!(keys(Limits::MOST, &|c| c == 0), Ok(vec![vec![0x80, 0, 0, 15]]));
+    assert_eq!(keys(Limits::MOST, &|_| false), Err(Declined::NoKey));
+    let small = Limits { keys: 1, key_bytes: 6 };
+    assert_eq!(keys(small, &|_| true), Ok(vec![b"POLISH".to_vec()]));
+    let matcher = Matcher::of(&both, Limits::MOST, &|_| true).unwrap();
+    assert!(matcher.is_within(Limits::MOST) && !matcher.is_within(small));
+    // Of two alternatives none may be left out.
+    let either =
+        Expr::In { value: Box::new(Expr::Column(1)), list: vec![Value::text("ab"), Value::text("cd")] };
+    assert_eq!(Matcher::of(&p(either), small, &|_| true), Err(Declined::NoKey));
+}
+
+#[test]
+fn matchers_survive_the_wire_and_malformed_ones_do_not() {
+    let read = |bytes: &[u8]| read_whole(&PageBuf::copy_from(bytes), take_matcher);
+    let written = |keys: &[&[u8]], passes: u8| {
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes);
+        w.count(keys.len());
+        keys.iter().for_each(|k| w.bytes(k));
+        w.u8(passes);
+        bytes
+    };
+    let m = Matcher::of_keys(&[b"abc", &[0; 16]], 1 << 1 | 1 << 3).unwrap();
+    let mut bytes = Vec::new();
+    put_matcher(&mut Writer::new(&mut bytes), &m);
+    assert_eq!((bytes.len(), &bytes), (m.link_bytes(), &written(&[b"abc", &[0; 16]], 1 << 1 | 1 << 3)));
+    assert_eq!(read(&bytes).unwrap(), m);
+    for cut in 0..bytes.len() {
+        assert!(read(&bytes[..cut]).is_err(), "{cut} bytes");
+    }
+    for bad in [&[b"x".as_slice(); 4][..], &[&[b'x'; 17][..]], &[], &[b""]] {
+        let e = read(&written(bad, 1)).unwrap_err().to_string();
+        assert!(e.contains("keys that no matcher takes"), "{e}");
     }
 }

@@ -66,6 +66,7 @@ fn scan(view: ViewId, e: ExtentId, answer: Answer) -> Command {
         unit_pages: 2,
         limit_rows: None,
         hidden: None,
+        matcher: None,
     })
 }
 
@@ -125,7 +126,7 @@ fn script(device: &dyn Device) -> Vec<String> {
         releases: vec![e],
         ..Batch::default()
     }));
-    for answer in [Answer::Mapped, Answer::Index, Answer::Pages, Answer::Rows, Answer::Aggregate] {
+    for answer in Answer::ALL {
         go(scan(pinned, e, answer));
     }
     let whole = |p: u16| ReadRequest { lpid: e.page(p), range: None };

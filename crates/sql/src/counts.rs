@@ -14,6 +14,8 @@ pub struct QueryCounts {
     pub pages_skipped: u64,
     /// Of those, read by the drive or by the host.
     pub pages_read: u64,
+    /// Of those, dropped by the drive as it read them, since keys of the filter are not in them.
+    pub pages_unmatched: u64,
     /// Bytes read from the medium by scan tasks, in whole read units.
     pub media_bytes: u64,
     /// Bytes sent to the drive.
@@ -55,6 +57,7 @@ impl StatementCounts {
             q.pages += c.pages;
             q.pages_skipped += c.pages_skipped;
             q.pages_read += c.pages_read;
+            q.pages_unmatched += c.pages_unmatched;
             q.media_bytes += c.media_bytes;
             q.rows_in += c.rows_in;
             q.values_compared += c.values_compared;

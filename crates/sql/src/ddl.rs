@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     GeneratedExpressionMode, IndexColumn, Query, SqlOption, Statement as Sql, TableConstraint, Value,
 };
 use lode_engine::{
-    Changes, ColumnDef, Deferral, Encodings, EngineError, Fill, KeyIndex, Layout, Snapshot, TableDef,
-    TableOptions, WriteTxn,
+    Changes, ColumnDef, Deferral, Encodings, EngineError, Fill, KeyIndex, Layout, PageBytes, Snapshot,
+    TableDef, TableOptions, WriteTxn,
 };
 use lode_page::{ColumnType, EncodingChoice};
 
@@ -401,6 +401,7 @@ fn table_def(
     };
     let primary_key = numbers(&key)?;
     let mut layout = Layout::Auto;
+    let mut page_bytes = None;
     let mut page_index = Vec::new();
     let mut encoding = Encodings::default();
     let mut changes = None;
@@ -418,6 +419,12 @@ fn table_def(
                         return Err(bad_option(message));
                     }
                 }
+            }
+            "page_bytes" => {
+                let size = value.parse().ok().and_then(PageBytes::new).ok_or_else(|| {
+                    bad_option(format!("page_bytes cannot be '{value}': expected 4096, 8192 or 16384"))
+                })?;
+                page_bytes = Some(size);
             }
             "page_index" => {
                 let names: Vec<String> = listed(&value).map(str::to_owned).collect();
@@ -446,12 +453,16 @@ fn table_def(
             }
             other => {
                 let message = format!(
-                    "there is no table option \"{other}\": expected layout, page_index, encoding, changes, \
-                     cluster_by or key_index"
+                    "there is no table option \"{other}\": expected layout, page_bytes, page_index, encoding, \
+                     changes, cluster_by or key_index"
                 );
                 return Err(bad_option(message));
             }
         }
+    }
+    if page_bytes.is_some() && layout != Layout::Row {
+        let message = "page_bytes is the size of row pages: say layout = 'row', too";
+        return Err(bad_option(message.into()));
     }
     let changes = match (layout, changes) {
         (Layout::Row, Some(Changes::Delta)) => {
@@ -476,7 +487,7 @@ fn table_def(
         primary_key,
         primary_key_deferral: Deferral::None,
         primary_key_name: None,
-        options: TableOptions { layout, page_index, encoding, changes, cluster_by, key_index },
+        options: TableOptions { layout, page_bytes, page_index, encoding, changes, cluster_by, key_index },
         constraints: Vec::new(),
     })
 }
@@ -620,6 +631,10 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         (each, all) if each.is_empty() => format!(", encoding = '{}'", all.name()),
         (each, _) => format!(", encoding = '{}'", each.join(", ").replace('\'', "''")),
     };
+    let page_bytes = match def.options.page_bytes {
+        Some(size) => format!(", page_bytes = '{}'", size.get()),
+        None => String::new(),
+    };
     let cluster_by = match list(&def.options.cluster_by) {
         columns if columns.is_empty() => String::new(),
         columns => format!(", cluster_by = '{}'", columns.join(",").replace('\'', "''")),
@@ -632,7 +647,7 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
         (Layout::Row, _) | (_, Changes::Delta) => String::new(),
         (_, changes) => format!(", changes = '{}'", changes.name()),
     };
-    let others = format!("{encoding}{cluster_by}{changes}{key_index}");
+    let others = format!("{page_bytes}{encoding}{cluster_by}{changes}{key_index}");
     format!(
         "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}'{others})",
         lines.join(",\n")

@@ -3,6 +3,8 @@
 //! ```text
 //!   off    the host reads pages through its buffer pool and filters
 //!   index  the drive names the pages that can match; the host reads those and filters
+//!   matches  likewise, and the drive looks for keys of the filter in the pages; it answers a byte a page
+//!   hints  likewise, and the drive filters up to the first row that passes
 //!   pages  the drive sends the needed columns of pages with a match; the host filters
 //!   rows   the drive sends the rows that pass
 //!   aggregate  the drive sends groups of the rows that pass, where a query asks for no more; else rows
@@ -12,13 +14,15 @@
 //! A level names the mechanisms of the drive that its scans may use ([`Offload::members`]):
 //!
 //! ```text
-//!             page index   filter                        aggregate
+//!             page index   matcher   filter                        aggregate
 //!   off
 //!   index         x
-//!   pages         x        x, answers whole pages
-//!   rows          x        x
-//!   aggregate     x        x                                 x
-//!   auto          x        x                                 x        as few as a scan gains by
+//!   matches       x           x
+//!   hints         x           x      x, up to the first row
+//!   pages         x           x      x, answers whole pages
+//!   rows          x           x      x
+//!   aggregate     x           x      x                                 x
+//!   auto          x           x      x                                 x        as few as a scan gains by
 //! ```
 //!
 //! Invariant: the level never changes an answer, only where the work is done.
@@ -36,6 +40,10 @@ pub enum Offload {
     Off,
     /// The drive's page index names the pages worth reading.
     Index,
+    /// The drive flags pages in which the keys of the filter are found.
+    Matches,
+    /// The drive flags pages with at least one match.
+    Hints,
     /// The drive sends the columns of pages with at least one match.
     Pages,
     /// The drive filters and projects.
@@ -67,6 +75,11 @@ pub enum Choice {
     Pool,
     /// Read through the pool, only the pages that the index does not exclude.
     PoolIndexed,
+    /// Read through the pool, only the pages that the drive flags.
+    PoolHinted {
+        /// Whether the drive's filter looks at pages, too.
+        filter: bool,
+    },
     /// The drive answers pages.
     Pages,
     /// The drive answers rows.
@@ -77,8 +90,16 @@ pub enum Choice {
 
 impl Offload {
     /// All levels, shallowest first.
-    pub const ALL: [Offload; 6] =
-        [Self::Off, Self::Index, Self::Pages, Self::Rows, Self::Aggregate, Self::Auto];
+    pub const ALL: [Offload; 8] = [
+        Self::Off,
+        Self::Index,
+        Self::Matches,
+        Self::Hints,
+        Self::Pages,
+        Self::Rows,
+        Self::Aggregate,
+        Self::Auto,
+    ];
 
     /// If a larger share of the rows passes, the drive saves too little of the link, and `auto` uses the pool.
     const SELECTIVITY_MAX: f64 = 0.8;
@@ -90,6 +111,8 @@ impl Offload {
             _ if scan.grouped => Choice::Groups,
             Self::Off => Choice::Pool,
             Self::Index => Choice::PoolIndexed,
+            Self::Matches => Choice::PoolHinted { filter: false },
+            Self::Hints => Choice::PoolHinted { filter: true },
             Self::Pages => Choice::Pages,
             Self::Rows | Self::Aggregate => Choice::Rows,
             Self::Auto if scan.narrowed => Choice::Rows,
@@ -104,6 +127,8 @@ impl Offload {
         match self {
             Self::Off => Answer::Mapped.members(),
             Self::Index => Answer::Index.members(),
+            Self::Matches => Answer::Hints { filter: false }.members(),
+            Self::Hints => Answer::Hints { filter: true }.members(),
             Self::Pages => Answer::Pages.members(),
             Self::Rows => Answer::Rows.members(),
             Self::Aggregate | Self::Auto => Answer::Aggregate.members(),
@@ -127,6 +152,7 @@ impl Choice {
         match self {
             Self::Pool => Answer::Mapped,
             Self::PoolIndexed => Answer::Index,
+            Self::PoolHinted { filter } => Answer::Hints { filter },
             Self::Pages => Answer::Pages,
             Self::Rows => Answer::Rows,
             Self::Groups => Answer::Aggregate,
@@ -139,6 +165,8 @@ impl fmt::Display for Offload {
         f.write_str(match self {
             Self::Off => "off",
             Self::Index => "index",
+            Self::Matches => "matches",
+            Self::Hints => "hints",
             Self::Pages => "pages",
             Self::Rows => "rows",
             Self::Aggregate => "aggregate",
@@ -149,7 +177,7 @@ impl fmt::Display for Offload {
 
 /// A word that is no level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("offload level '{0}' is not one of off, index, pages, rows, aggregate, auto")]
+#[error("offload level '{0}' is not one of off, index, matches, hints, pages, rows, aggregate, auto")]
 pub struct UnknownOffload(pub String);
 
 impl FromStr for Offload {
@@ -172,7 +200,7 @@ mod tests {
         let e = "deep".parse::<Offload>().unwrap_err();
         assert_eq!(
             e.to_string(),
-            "offload level 'deep' is not one of off, index, pages, rows, aggregate, auto"
+            "offload level 'deep' is not one of off, index, matches, hints, pages, rows, aggregate, auto"
         );
     }
 
@@ -190,7 +218,8 @@ mod tests {
             }
         }
         assert_eq!(Offload::Off.members(), []);
-        assert_eq!(Offload::Rows.members(), [Member::PageIndex, Member::Filter]);
+        assert_eq!(Offload::Matches.members(), [Member::PageIndex, Member::Matcher]);
+        assert_eq!(Offload::Rows.members(), [Member::PageIndex, Member::Matcher, Member::Filter]);
     }
 
     #[test]

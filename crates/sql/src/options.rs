@@ -177,9 +177,9 @@ impl ExtensionOptions for LodeOptions {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
             "offload" => {
-                self.offload = value
-                    .parse()
-                    .map_err(|_| bad(key, value, "off, index, pages, rows, aggregate or auto"))?;
+                self.offload = value.parse().map_err(|_| {
+                    bad(key, value, "off, index, matches, hints, pages, rows, aggregate or auto")
+                })?;
             }
             "bulk_rows" => {
                 self.bulk_rows = value.parse().map_err(|_| bad(key, value, "a number of rows"))?;
@@ -225,7 +225,7 @@ impl ExtensionOptions for LodeOptions {
             entry(
                 "offload",
                 self.offload.to_string(),
-                "How deep scans go into the drive: off, index, pages, rows, aggregate or auto",
+                "How deep scans go into the drive: off, index, matches, hints, pages, rows, aggregate or auto",
             ),
             entry(
                 "bulk_rows",

@@ -128,7 +128,9 @@ impl TableProvider for LodeTable {
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let translates = match self.offload {
             Offload::Off => TableProviderFilterPushDown::Unsupported,
-            Offload::Index | Offload::Pages => TableProviderFilterPushDown::Inexact,
+            Offload::Index | Offload::Matches | Offload::Hints | Offload::Pages => {
+                TableProviderFilterPushDown::Inexact
+            }
             Offload::Rows | Offload::Aggregate | Offload::Auto => TableProviderFilterPushDown::Exact,
         };
         let support = |f: &&Expr| match translates {

@@ -19,8 +19,11 @@ use border::conditions::Conditions;
 use border::random::{Choices, Random};
 use border::tables;
 use datafusion::arrow::util::pretty::pretty_format_batches;
-use lode_engine::{Database, DatabaseOptions};
-use lode_firmware::Drive;
+use lode_base::{Geometry, Profile};
+use lode_engine::{Database, DatabaseOptions, HostClock};
+use lode_firmware::{Drive, DriveOptions};
+use lode_flash::Medium;
+use lode_flash::timing::Model;
 use lode_sql::{Offload, Queries, QueryCounts, Session, SessionOptions};
 
 const DRIVE_BYTES: u64 = 256 << 20;
@@ -80,10 +83,13 @@ async fn conditions_select_the_same_rows_at_every_level() {
                 _ => format!("SELECT count(*), min(id), max(id), count(s) FROM t WHERE {condition}"),
             };
             let counts = agree(&session, seed, &sql).await;
-            let [_, index, pages, rows, _, auto] = counts[..] else { panic!("six levels") };
+            let [_, index, matches, hints, pages, rows, _, auto] = counts[..] else { panic!("eight levels") };
             asked += 1;
             evaluated += usize::from(rows.rows_in > 0 || rows.pages_skipped > 0);
             skipped += index.pages_skipped + pages.pages_skipped + auto.pages_skipped;
+            assert!(
+                matches.pages_skipped == index.pages_skipped && hints.pages_skipped == index.pages_skipped
+            );
             assert!(rows.rows_out <= pages.rows_out, "seed {seed}: {sql}");
         }
     }
@@ -118,12 +124,94 @@ async fn runtime_filters_keep_every_row_that_joins() {
                 ),
             };
             let counts = agree(&session, seed, &sql).await;
-            narrowed += counts[3].narrowed + counts[5].narrowed;
-            fewer += u64::from(counts[3].rows_out < counts[0].rows_out);
+            narrowed += counts[5].narrowed + counts[7].narrowed;
+            fewer += u64::from(counts[5].rows_out < counts[0].rows_out);
         }
     }
     assert!(narrowed > 0, "no run-time filter reached a scan");
     assert!(fewer > 0, "no run-time filter held a row back");
+}
+
+/// A session over the drive of YourSQL, whose scan units are pattern matchers.
+fn session_of_matchers() -> Session {
+    let mut profile = Profile::find("yoursql-pm1725").unwrap();
+    let g = &profile.geometry;
+    // Small EBLOCKs, and as many as the tables need.
+    profile.geometry =
+        Geometry::new(g.channels(), g.ways(), g.planes(), g.rblock_bytes(), g.wblock_bytes(), 1 << 20, 256)
+            .unwrap();
+    let model = Arc::new(Model::new(profile.clone()));
+    let medium = Medium::memory(profile.geometry).with_model(model.clone());
+    let drive = Drive::format(medium, DriveOptions::default()).unwrap();
+    let meter = model.clone();
+    let host = HostClock::new(profile, model.latest(), Box::new(move || meter.operations()));
+    let options = DatabaseOptions { host: Some(Arc::new(host)), ..DatabaseOptions::default() };
+    let database = Database::open(Arc::new(drive), options).expect("an empty drive opens");
+    Queries::new(database, 1 << 30).and_then(|q| q.session(&SessionOptions::default())).expect("it starts")
+}
+
+/// Conditions have keys in part, on tables of row pages of each size and of column pages, with rows that changed and a column that older
+/// pages do not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_without_a_filters_keys_are_dropped_and_no_row_is_lost() {
+    let (mut unmatched, mut hinted, mut named) = (0, 0, 0);
+    for seed in seeds() {
+        let session = session_of_matchers();
+        let mut random = Random::of_seed(seed ^ 0x510e_527f);
+        for (n, options) in [
+            "layout = 'row', page_bytes = 4096",
+            "layout = 'row', page_bytes = 8192",
+            "layout = 'row', page_bytes = 16384",
+            "layout = 'row'",
+            "layout = 'column'",
+            "layout = 'column', changes = 'pages'",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = format!("t{n}");
+            let with = format!("WITH ({options}, encoding = 'matchable', page_index = 'id')");
+            tables::create_with(&session, &name, &with, &mut random).await;
+            if random.once_in(2) {
+                tables::run(&session, &format!("UPDATE {name} SET i = i + 1, s = s || 'x' WHERE id % 5 = 1"))
+                    .await;
+            }
+            tables::run(&session, &format!("ALTER TABLE {name} ADD COLUMN added INTEGER DEFAULT 7")).await;
+            tables::run(&session, &format!("UPDATE {name} SET added = 8 WHERE id % 100 = 3")).await;
+            for m in 0..CONDITIONS / 3 {
+                let v = random.signed(-9, 9);
+                let condition = match m % 6 {
+                    0 => format!("i = {v} AND si = {}", v + 1),
+                    1 => "s LIKE '%longer%日本%' OR l IN (-3, 5)".to_owned(),
+                    2 => format!("dt BETWEEN DATE '1970-01-0{}' AND DATE '1970-01-09'", v.abs().max(1)),
+                    3 => format!("added = {}", 7 + v % 2),
+                    4 => {
+                        "ts >= TIMESTAMP '1970-01-01' AND ts < TIMESTAMP '1970-01-02' AND s = 'ab'".to_owned()
+                    }
+                    _ => Conditions::new(&mut random).condition(2),
+                };
+                let sql = format!("SELECT id, s FROM {name} WHERE {condition} ORDER BY id");
+                let counts = agree(&session, seed, &sql).await;
+                let [_, index, matches, hints, _, rows, ..] = counts[..] else { panic!("eight levels") };
+                unmatched += rows.pages_unmatched;
+                // The host reads what is flagged: the fewer, the more the drive looked at.
+                let by_host = |c: QueryCounts, in_drive: u64| c.pages_read - in_drive;
+                named += index.pages_read;
+                hinted += by_host(hints, hints.pages - hints.pages_skipped);
+                assert!(matches.pages_unmatched == hints.pages_unmatched, "{sql}");
+                assert!(index.pages_unmatched == 0, "{sql}");
+            }
+            let plan =
+                session.collect(&format!("EXPLAIN SELECT id FROM {name} WHERE i = 3 AND s = 'a'")).await;
+            let plan = pretty_format_batches(&plan.unwrap()).unwrap().to_string();
+            assert!(plan.contains("matcher keys=2"), "{plan}");
+            let plan = session.collect(&format!("EXPLAIN SELECT id FROM {name} WHERE added = 3")).await;
+            let plan = pretty_format_batches(&plan.unwrap()).unwrap().to_string();
+            assert!(plan.contains("no matcher: no condition can be searched for"), "{plan}");
+        }
+    }
+    assert!(unmatched > 0, "no page was dropped");
+    assert!(hinted < named, "hints named {hinted} pages, and the page index {named}");
 }
 
 /// A random aggregate over a column for which the result does not depend on the order of rounding.
@@ -165,9 +253,9 @@ async fn groups_and_their_aggregates_agree() {
             };
             let counts = agree(&session, seed, &sql).await;
             asked += 1;
-            grouped += usize::from(counts[4].groups > 0);
-            fewer += usize::from(counts[4].groups > 0 && counts[4].link_bytes_up < counts[3].link_bytes_up);
-            assert!(counts[..4].iter().all(|c| c.groups == 0), "{sql}");
+            grouped += usize::from(counts[6].groups > 0);
+            fewer += usize::from(counts[6].groups > 0 && counts[6].link_bytes_up < counts[5].link_bytes_up);
+            assert!(counts[..6].iter().all(|c| c.groups == 0), "{sql}");
         }
     }
     assert!(grouped * 3 > asked, "the drive aggregated {grouped} of {asked}");

@@ -4,8 +4,12 @@
 //!   checks, in turn ─► the first that does not hold: table, key, what is wrong
 //! ```
 
-use super::Written;
+use super::{ScanUnitKind, Written};
 use crate::{Geometry, VirtualDuration};
+
+/// The most keys of a matcher, and the most bytes of one, that a program can name.
+const KEYS_MAX: u8 = 3;
+const KEY_BYTES_MAX: u8 = 16;
 
 /// What is wrong, and at which key.
 pub(super) struct Contradiction {
@@ -40,12 +44,25 @@ pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradi
     let beyond =
         format!("protected_bytes: {protected} is more than the {} MB of the device", w.dram.megabytes);
 
+    let s = &w.scan_unit;
+    let keys = match s.kind {
+        ScanUnitKind::Comparators => (s.keys, s.key_bytes) == (0, 0),
+        ScanUnitKind::Matcher => {
+            (1..=KEYS_MAX).contains(&s.keys) && (1..=KEY_BYTES_MAX).contains(&s.key_bytes)
+        }
+    };
+    let what_keys = format!(
+        "keys: {} of {} bytes; comparators have 0 of 0, and a matcher 1 to {KEYS_MAX} of 1 to {KEY_BYTES_MAX}",
+        s.keys, s.key_bytes
+    );
+
     let suspends = w.nand.suspend || w.nand.suspend_cost == VirtualDuration::ZERO;
     is(w.name.is_empty() || w.name == "none", "", "name", name)
         .or_else(|| counts(w))
         .or_else(|| is(!page_fits, "nand", "page_bytes", what_page))
         .or_else(|| is(!g.eblock_count.is_multiple_of(places), "geometry", "eblock_count", dealt))
         .or_else(|| is(g.striped && !each.is_multiple_of(over), "geometry", "striped", striped))
+        .or_else(|| is(!keys, "scan_unit", "keys", what_keys))
         .or_else(|| is(memory < open, "dram", "megabytes", small))
         .or_else(|| is(u64::from(protected) > memory, "link", "protected_bytes", beyond))
         .or_else(|| {

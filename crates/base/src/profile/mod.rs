@@ -104,13 +104,29 @@ pub struct Bus {
     pub command: VirtualDuration,
 }
 
-/// The unit of a channel that filters data as it passes.
+/// The unit of a channel that looks at data as it passes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanUnit {
-    /// The rate at which it filters.
+    /// The rate at which it does.
     #[serde(rename = "mb_per_s", deserialize_with = "read::mb_per_s")]
     pub rate: Rate,
+    /// What it can tell.
+    pub kind: ScanUnitKind,
+    /// The most keys of a pattern matcher; 0 of comparators.
+    pub keys: u8,
+    /// The most bytes of such a key; 0 of comparators.
+    pub key_bytes: u8,
+}
+
+/// What a scan unit can tell of the data that pass it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScanUnitKind {
+    /// Which rows pass a filter. It adds rows up, too.
+    Comparators,
+    /// Which keys are among the bytes of a page. Cores filter rows.
+    Matcher,
 }
 
 /// The engine that decompresses pages.

@@ -86,7 +86,7 @@ struct Tpch {
     #[arg(long)]
     json: bool,
 
-    /// How much the drive does: off, index, pages, rows, aggregate or auto
+    /// How much the drive does: off, index, matches, hints, pages, rows, aggregate or auto
     #[arg(long, value_name = "LEVEL", default_value_t = Offload::Auto)]
     offload: Offload,
 

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
-    /// How much the drive does: off, index, pages, rows, aggregate or auto
+    /// How much the drive does: off, index, matches, hints, pages, rows, aggregate or auto
     #[arg(long, value_name = "LEVEL", default_value_t = Offload::Auto)]
     offload: Offload,
 

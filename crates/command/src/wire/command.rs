@@ -4,7 +4,7 @@
 //!   1 write:    pin 1, session 1 [session 8, number 8], leave 8, trims n x 8, releases n x 8,
 //!               rules n x (owner 4, some 1 [rule]), pages n x (LPID 8, alignment 1), then the bytes of each page, long
 //!   2 read:     some view 1 [view 8], requests n x (LPID 8, part 1 [from 4, to 4])
-//!   3 scan:     view 8, answer 1, unit pages 4, limit 1 [rows 8], ranges, hidden, program
+//!   3 scan:     view 8, answer 1, unit pages 4, limit 1 [rows 8], ranges, hidden, some matcher 1 [matcher], program
 //!   4 open view      5 close view: 8      6 allocate: owner 4, count 4      7 list extents
 //!   8 build index: owner 4                9 read index: view 8, ranges
 //!   10 checkpoint    11 open session      12 resume session: 8              13 close session: 8
@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use lode_base::wire::{Malformed, Reader, Writer};
 use lode_base::{EXTENT_PAGES, OwnerId, SessionId, ViewId};
+use lode_program::matcher::{put_matcher, take_matcher};
 use lode_program::wire::{put_program, put_rule, take_program, take_rule};
 
 use crate::{
@@ -61,7 +62,7 @@ pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
         Command::Scan(t) => {
             w.u8(3);
             w.u64(view(t.view));
-            w.u8(ANSWERS.iter().position(|a| *a == t.answer).expect("the table has every answer") as u8);
+            w.u8(Answer::ALL.iter().position(|a| *a == t.answer).expect("the table has every answer") as u8);
             w.u32(t.unit_pages);
             w.flag(t.limit_rows.is_some());
             if let Some(rows) = t.limit_rows {
@@ -69,6 +70,10 @@ pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
             }
             put_ranges(w, &t.pages);
             put_hidden(w, t.hidden.as_deref());
+            w.flag(t.matcher.is_some());
+            if let Some(matcher) = &t.matcher {
+                put_matcher(w, matcher);
+            }
             put_program(w, &t.program);
         }
         Command::OpenView => w.u8(4),
@@ -120,7 +125,7 @@ pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
         }
         3 => {
             let view = view(r)?;
-            let answer = *ANSWERS.get(usize::from(r.u8()?)).ok_or(r.bad("no level of answers"))?;
+            let answer = *Answer::ALL.get(usize::from(r.u8()?)).ok_or(r.bad("no level of answers"))?;
             let unit_pages = r.u32()?;
             if unit_pages == 0 {
                 return Err(r.bad("a scan in units of 0 pages"));
@@ -128,11 +133,12 @@ pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
             let limit_rows = if r.flag()? { Some(r.u64()?) } else { None };
             let pages = take_ranges(r)?;
             let hidden = take_hidden(r)?;
+            let matcher = if r.flag()? { Some(Arc::new(take_matcher(r)?)) } else { None };
             let program = Arc::new(take_program(r)?);
             if (answer == Answer::Aggregate) != program.aggregation().is_some() {
                 return Err(r.bad("a program that does not answer what is asked"));
             }
-            Command::Scan(ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden })
+            Command::Scan(ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher })
         }
         4 => Command::OpenView,
         5 => Command::CloseView(view(r)?),
@@ -148,8 +154,6 @@ pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
         _ => return Err(r.bad("no kind of command")),
     })
 }
-
-const ANSWERS: [Answer; 5] = [Answer::Mapped, Answer::Index, Answer::Pages, Answer::Rows, Answer::Aggregate];
 
 fn put_ranges(w: &mut Writer<'_>, ranges: &[PageRange]) {
     w.count(ranges.len());

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   tag 8, time 8, what it was spent on 6 x 8, then a byte that says which outcome:
-//!   0 unit:  pages n x (LPID 8, rows 4, slots 1 [n x 4], columns), groups n x (rows 4, columns), counts 8 x 8
+//!   0 unit:  pages n x (LPID 8, rows 4, slots 1 [n x 4], columns), groups n x (rows 4, columns),
+//!            hints n x (LPID of the first 8, bytes), counts 9 x 8
 //!   1 done   2 committed: 8, view 1 [8]    3 pages: n, each long    4 view: 8, commit 8    5 extents: n x 8
 //!   6 list:  n x (extent 8, owner 4, known 1 [pages 4])             7 indexed: 8
 //!   8 index entries: n x (LPID 8, some 1 [entry])    9 scanned: counts    10 session: 8, highest 8    11 an error
@@ -11,14 +12,17 @@
 
 use lode_base::wire::{Malformed, Reader, Writer};
 use lode_base::{
-    CommitNo, Geometry, OwnerId, PageBuf, SessionId, Split, ViewId, VirtualDuration, VirtualTime, split::Part,
+    CommitNo, EXTENT_PAGES, Geometry, OwnerId, PageBuf, SessionId, Split, ViewId, VirtualDuration,
+    VirtualTime, split::Part,
 };
 use lode_page::Column;
 use lode_page::wire::{put_column, take_column};
 use lode_program::wire::{put_entry, take_entry};
 
 use super::error::{put_error, take_error};
-use crate::{Completion, ExtentInfo, GroupRows, Outcome, PageRows, Reply, ScanCounts, ScanUnit, Tag};
+use crate::{
+    Completion, ExtentInfo, GroupRows, Outcome, PageHints, PageRows, Reply, ScanCounts, ScanUnit, Tag,
+};
 
 /// The longest time of a completion's part that is accepted, so that sums of parts do not overflow.
 const PART_PS_MAX: u64 = 1 << 60;
@@ -196,6 +200,11 @@ fn put_unit(w: &mut Writer<'_>, u: &ScanUnit) {
         w.u32(g.rows);
         put_columns(w, &g.columns);
     }
+    w.count(u.hints.len());
+    for h in &u.hints {
+        w.u64(h.first.raw());
+        w.bytes(&h.bytes);
+    }
     put_counts(w, &u.counts);
 }
 
@@ -217,7 +226,16 @@ fn take_unit(r: &mut Reader<'_>) -> Result<ScanUnit, Malformed> {
         Ok(GroupRows { rows, columns: take_columns(r, rows)? })
     };
     let groups = (0..r.count(8)?).map(|_| groups(r)).collect::<Result<_, Malformed>>()?;
-    Ok(ScanUnit { pages, groups, counts: take_counts(r)? })
+    let hints = |r: &mut Reader<'_>| {
+        let (first, bytes) = (r.lpid()?, r.bytes()?);
+        let fits = (1..=EXTENT_PAGES - usize::from(first.page())).contains(&bytes.len());
+        if !fits || bytes.iter().any(|b| *b > 1) {
+            return Err(r.bad("hints of pages that no extent has, or that say neither yes nor no"));
+        }
+        Ok(PageHints { first, bytes: bytes.to_vec() })
+    };
+    let hints = (0..r.count(12)?).map(|_| hints(r)).collect::<Result<_, Malformed>>()?;
+    Ok(ScanUnit { pages, groups, hints, counts: take_counts(r)? })
 }
 
 fn put_counts(w: &mut Writer<'_>, c: &ScanCounts) {
@@ -225,13 +243,15 @@ fn put_counts(w: &mut Writer<'_>, c: &ScanCounts) {
         pages,
         pages_skipped,
         pages_read,
+        pages_unmatched,
         media_bytes,
         rows_in,
         rows_out,
         values_compared,
         groups_out,
     } = *c;
-    for n in [pages, pages_skipped, pages_read, media_bytes, rows_in, rows_out, values_compared, groups_out] {
+    let looked_at = [pages, pages_skipped, pages_read, pages_unmatched, media_bytes];
+    for n in looked_at.into_iter().chain([rows_in, rows_out, values_compared, groups_out]) {
         w.u64(n);
     }
 }
@@ -246,6 +266,7 @@ fn take_counts(r: &mut Reader<'_>) -> Result<ScanCounts, Malformed> {
         pages: next()?,
         pages_skipped: next()?,
         pages_read: next()?,
+        pages_unmatched: next()?,
         media_bytes: next()?,
         rows_in: next()?,
         rows_out: next()?,

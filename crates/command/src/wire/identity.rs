@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   model text, channels 4, ways 4, planes 4, RBLOCK 4, WBLOCK 4, EBLOCK 4, EBLOCKs 4,
-//!   page bytes 4, batch bytes 8, batch pages 4, queue depth 4, views 4, sessions 4, in flight 4, durable 1
+//!   page bytes 4, batch bytes 8, batch pages 4, queue depth 4, views 4, sessions 4, in flight 4, durable 1,
+//!   some matcher 1 [keys 1, bytes of a key 1]
 //! ```
 
 use lode_base::Geometry;
 use lode_base::wire::{Malformed, Reader, Writer};
+use lode_program::matcher::Limits;
 
 use crate::Identity;
 
@@ -21,6 +23,11 @@ pub fn put_identity(w: &mut Writer<'_>, i: &Identity) {
     let counts = [i.batch_pages_max, i.queue_depth_max, i.views_max, i.sessions_max, i.in_flight_max];
     counts.into_iter().for_each(|n| w.u32(n));
     w.flag(i.durable);
+    w.flag(i.matcher.is_some());
+    if let Some(m) = i.matcher {
+        w.u8(m.keys);
+        w.u8(m.key_bytes);
+    }
 }
 
 /// Reads the properties of a drive.
@@ -43,5 +50,19 @@ pub fn take_identity(r: &mut Reader<'_>) -> Result<Identity, Malformed> {
         sessions_max: r.u32()?,
         in_flight_max: r.u32()?,
         durable: r.flag()?,
+        matcher: take_limits(r)?,
     })
+}
+
+fn take_limits(r: &mut Reader<'_>) -> Result<Option<Limits>, Malformed> {
+    if !r.flag()? {
+        return Ok(None);
+    }
+    let limits = Limits { keys: r.u8()?, key_bytes: r.u8()? };
+    let is_possible = |n: u8, most: u8| (1..=most).contains(&n);
+    match is_possible(limits.keys, Limits::MOST.keys) && is_possible(limits.key_bytes, Limits::MOST.key_bytes)
+    {
+        true => Ok(Some(limits)),
+        false => Err(r.bad("a matcher that no drive has")),
+    }
 }

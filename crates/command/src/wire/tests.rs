@@ -8,7 +8,8 @@ use lode_base::{
     VirtualTime, split::Part,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Schema, Value};
-use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Program};
+use lode_program::matcher::Limits;
+use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Matcher, Program};
 use proptest::prelude::*;
 
 use super::*;
@@ -55,6 +56,7 @@ fn commands() -> Vec<Command> {
     let mut hidden = HiddenRows::default();
     hidden.push(extent(5).page(3), [0, 7, 1 << 20]);
     hidden.push(extent(5).page(9), [1]);
+    let matcher = Matcher::of_keys(&[b"BRASS", &[0x80, 0, 0, 15]], 1 << 3).unwrap();
     let scan = |program, answer, limit_rows, hidden: Option<&HiddenRows>| {
         let (view, pages) = (ViewId::new(3), pages.clone());
         Command::Scan(ScanTask {
@@ -65,6 +67,7 @@ fn commands() -> Vec<Command> {
             unit_pages: 16,
             limit_rows,
             hidden: hidden.map(|h| Arc::new(h.clone())),
+            matcher: hidden.map(|_| Arc::new(matcher.clone())),
         })
     };
     let requests = vec![
@@ -76,7 +79,8 @@ fn commands() -> Vec<Command> {
         Command::Write(Batch::default()),
         Command::Read { view: Some(ViewId::new(3)), pages: requests.clone() },
         Command::Read { view: None, pages: requests },
-        scan(rows, Answer::Rows, Some(7), Some(&hidden)),
+        scan(rows.clone(), Answer::Rows, Some(7), Some(&hidden)),
+        scan(rows, Answer::Hints { filter: true }, None, Some(&hidden)),
         scan(groups, Answer::Aggregate, None, None),
         Command::OpenView,
         Command::CloseView(ViewId::new(3)),
@@ -110,6 +114,10 @@ fn outcomes() -> Vec<Outcome> {
             PageRows { lpid: extent(5).page(2), rows: 0, columns: vec![], slots: None },
         ],
         groups: vec![GroupRows { rows: 2, columns }],
+        hints: vec![
+            PageHints { first: extent(5).page(1), bytes: vec![0, 1, 1] },
+            PageHints { first: extent(6).page(1023), bytes: vec![1] },
+        ],
         counts,
     };
     let rule = IndexRule::new(schema(), vec![0]).unwrap();
@@ -210,8 +218,11 @@ fn everything_comes_back() {
         sessions_max: 6,
         in_flight_max: 7,
         durable: true,
+        matcher: Some(Limits { keys: 3, key_bytes: 9 }),
     };
     comes_back(&identity, put_identity, take_identity);
+    let four = Identity { matcher: Some(Limits { keys: 4, key_bytes: 16 }), ..identity };
+    assert!(read(&written(|w| put_identity(w, &four)), take_identity).is_err());
 }
 
 #[test]

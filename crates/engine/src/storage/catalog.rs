@@ -32,7 +32,7 @@ use crate::EngineError;
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
 /// The newest version of any catalog page.
-const VERSION: u8 = 9;
+const VERSION: u8 = 10;
 /// The version of pages that every Lode can read.
 pub(crate) const VERSION_PLAIN: u8 = 1;
 const NEXT_OWNER: &str = "next_table";

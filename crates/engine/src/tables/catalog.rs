@@ -10,8 +10,8 @@
 //! or `key_index` is not the default. It has version 7 if a column has a DEFAULT, a sequence or a generating expression, if ALTER TABLE
 //! added or dropped columns, if an index was made within a transaction or renamed, if a key of a table with rows was added or dropped,
 //! or if a foreign key has RESTRICT, SET DEFAULT or ON UPDATE. It has version 8 if the primary key has a name of its own, or a column
-//! the place of another one, and 9 if an index has hidden
-//! columns, or columns in another order than the usual one.
+//! the place of another one, 9 if an index has hidden columns, or columns in another order than the usual one, and 10 if its pages
+//! have a size of their own or fields for a pattern matcher.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +47,8 @@ const VERSION_MIGRATED: u8 = 7;
 const VERSION_NAMED: u8 = 8;
 /// An older Lode would show the columns that only indexes have, or misread an index with descending columns.
 const VERSION_HIDDEN: u8 = 9;
+/// An older Lode would refuse the pages, or make pages of another size.
+const VERSION_MATCHABLE: u8 = 10;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -265,7 +267,9 @@ fn version_of(t: &Table) -> u8 {
         _ => false,
     };
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
+    let options = &t.def().options;
     match plain {
+        _ if options.page_bytes.is_some() || options.encoding.has_matchable() => VERSION_MATCHABLE,
         _ if t.def().columns.iter().any(|c| c.hidden.is_some()) => VERSION_HIDDEN,
         _ if t.indexes().iter().any(|i| !i.orders.is_empty()) => VERSION_HIDDEN,
         _ if t.def().primary_key_name.is_some() || t.def().columns.iter().any(|c| c.place.is_some()) => {

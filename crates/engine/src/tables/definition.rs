@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lode_page::{ColumnType, Constant, DataType, EncodingChoice, Schema};
+use lode_page::{ColumnType, Constant, DataType, EncodingChoice, Schema, TablePage};
 use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
@@ -243,9 +243,12 @@ impl ReferenceAction {
 pub struct TableOptions {
     /// The kind of its pages.
     pub layout: Layout,
+    /// The bytes of its row pages. Only a table of row pages has a size of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_bytes: Option<PageBytes>,
     /// The columns of its page index. A table that is created without any gets the default columns.
     pub page_index: Vec<u16>,
-    /// How the columns of its column pages are encoded.
+    /// How its columns are encoded: those of row pages only so that values take whole bytes.
     #[serde(default, skip_serializing_if = "Encodings::is_auto")]
     pub encoding: Encodings,
     /// Where changes of few rows go.
@@ -257,6 +260,40 @@ pub struct TableOptions {
     /// What finds rows of pages by their keys, if the table has a delta.
     #[serde(default, skip_serializing_if = "KeyIndex::is_tree")]
     pub key_index: KeyIndex,
+}
+
+/// A size of row pages. Such pages start on read units of the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "u32", try_from = "u32")]
+pub struct PageBytes(u32);
+
+impl PageBytes {
+    /// The sizes that there are.
+    pub const SIZES: [u32; 3] = [4096, 8192, 16_384];
+
+    /// The size of so many bytes.
+    pub fn new(bytes: u32) -> Option<Self> {
+        Self::SIZES.contains(&bytes).then_some(Self(bytes))
+    }
+
+    /// The bytes.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl From<PageBytes> for u32 {
+    fn from(size: PageBytes) -> Self {
+        size.0
+    }
+}
+
+impl TryFrom<u32> for PageBytes {
+    type Error = String;
+
+    fn try_from(bytes: u32) -> Result<Self, String> {
+        Self::new(bytes).ok_or_else(|| format!("this Lode has no row pages of {bytes} bytes"))
+    }
 }
 
 /// What finds rows of pages by their PRIMARY KEY and UNIQUE keys, if changes go to a delta.
@@ -319,7 +356,7 @@ impl Changes {
     }
 }
 
-/// How the columns of column pages are encoded.
+/// How the columns of a table are encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Encodings {
     /// The encoding of all columns that [`columns`](Self::columns) does not name.
@@ -337,6 +374,11 @@ impl Encodings {
 
     fn is_auto(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether any column has fields for a pattern matcher.
+    pub(super) fn has_matchable(&self) -> bool {
+        [&self.all].into_iter().chain(self.columns.values()).any(|e| e.is_matchable())
     }
 }
 
@@ -436,6 +478,20 @@ impl TableDef {
         if self.options.layout == Layout::Row && self.options.changes == Changes::Delta {
             let what = "a table of row pages has no delta: its changes go to pages";
             return Err(EngineError::invalid(&self.name, what));
+        }
+        if let Some(size) = self.options.page_bytes {
+            if self.options.layout != Layout::Row {
+                let what = "page_bytes is the size of row pages: the table needs layout = 'row'";
+                return Err(EngineError::invalid(&self.name, what));
+            }
+            let directory_bytes = TablePage::prefix_bytes(columns);
+            if directory_bytes * 4 > size.get() as usize {
+                let what = format!(
+                    "page_bytes = {} is too small: what says where {columns} columns are would take {directory_bytes} of them",
+                    size.get()
+                );
+                return Err(EngineError::invalid(&self.name, what));
+            }
         }
         if let Some(key) = self.key_outside_page_index() {
             let names: Vec<&str> = key.iter().map(|&c| self.columns[usize::from(c)].name.as_str()).collect();

@@ -30,9 +30,9 @@ pub(super) fn evaluate(
     let mut unit = ScanUnit::default();
     for &lpid in pages {
         let page = match answer {
-            Answer::Mapped | Answer::Index => {
+            Answer::Mapped | Answer::Index | Answer::Hints { .. } => {
                 unit.counts.pages += 1;
-                Some(PageRows { lpid, rows: 0, columns: Vec::new(), slots: None })
+                Some(PageRows::name(lpid))
             }
             Answer::Pages | Answer::Rows => {
                 let all = answer == Answer::Pages;
@@ -111,7 +111,7 @@ impl PartScan {
         let count = match answer {
             Answer::Pages | Answer::Rows => self.parts.len().min(UNIT_PARTS),
             // Names and groups are those of all parts.
-            Answer::Mapped | Answer::Index | Answer::Aggregate => self.parts.len(),
+            Answer::Mapped | Answer::Index | Answer::Hints { .. } | Answer::Aggregate => self.parts.len(),
         };
         let mut named: BTreeSet<Lpid> = BTreeSet::new();
         for part in self.parts.drain(..count).filter(|p| p.rows() > 0) {
@@ -122,7 +122,7 @@ impl PartScan {
                 unit.counts.pages_skipped += 1;
                 continue;
             }
-            if matches!(answer, Answer::Mapped | Answer::Index) {
+            if matches!(answer, Answer::Mapped | Answer::Index | Answer::Hints { .. }) {
                 named.insert(lpid);
                 continue;
             }
@@ -166,8 +166,7 @@ impl PartScan {
             let (rows, columns) = groups.drain(program);
             answer_groups(&mut unit, rows, columns);
         }
-        let name = |lpid| PageRows { lpid, rows: 0, columns: Vec::new(), slots: None };
-        unit.pages.extend(named.into_iter().map(name));
+        unit.pages.extend(named.into_iter().map(PageRows::name));
         Ok(Some(unit))
     }
 }

@@ -60,7 +60,8 @@ use write::{Limits, Merged};
 pub(crate) use catalog::{empty_root, known_extents, read as read_catalog};
 pub use definition::{
     COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Fill, Hidden, INDEX_COLUMNS_DEFAULT,
-    IndexDef, IndexKind, KeyIndex, KeyOrder, Layout, ReferenceAction, Rule, TableDef, TableOptions,
+    IndexDef, IndexKind, KeyIndex, KeyOrder, Layout, PageBytes, ReferenceAction, Rule, TableDef,
+    TableOptions,
 };
 pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
@@ -71,7 +72,7 @@ pub use planted::{Planted as PlantedInTables, plant as plant_in_tables};
 #[cfg(feature = "planted")]
 pub use planted_cuts::{Planted as PlantedForCuts, plant as plant_for_cuts};
 pub use read::ReadAhead;
-pub use scan::Scan;
+pub use scan::{NoMatcher, Scan};
 pub use sequences::SequenceNumbers;
 pub(crate) use sequences::Sequences;
 pub use statistics::TableStatistics;

@@ -9,17 +9,19 @@
 //! Nothing is submitted before the first [`Scan::next`], since a run-time filter may still come. Dropping a scan cancels its tasks.
 //! Units come in the order of the pages, however many tasks there are. Pages that the reading transaction changed come last: first
 //! those that it loaded, by a task at another view, then the others, from the host. Rows of a delta come last of all, from the host. The
-//! drive does not show rows that the delta has.
+//! drive does not show rows that the delta has. Hints come out as the names of the pages that the host has to read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use lode_base::{Lpid, ViewId};
 use lode_command::{
-    Answer, Command, CommandError, Completion, Outcome, PageRange, Queue, Reply, ScanCounts, ScanTask,
-    ScanUnit, Tag,
+    Answer, Command, CommandError, Completion, Outcome, PageHints, PageRange, PageRows, Queue, Reply,
+    ScanCounts, ScanTask, ScanUnit, Tag,
 };
-use lode_program::Program;
+use lode_program::answer::Member;
+use lode_program::matcher::Declined;
+use lode_program::{Matcher, Program};
 
 use super::delta::is_delta;
 use super::evaluate::{PartScan, evaluate};
@@ -30,6 +32,8 @@ use crate::{EngineError, LinkStats};
 
 /// Pages of a unit: few enough that a run-time filter soon takes effect, many enough that units cost little.
 const UNIT_PAGES: u32 = 16;
+/// Pages of a unit of hints, which takes a byte of each.
+const HINTED_PAGES: u32 = 64;
 /// Parts of a modelled scan for each task that may be under way, if there are enough pages. So it is only at the end of the scan
 /// that few tasks are under way.
 const PARTS_A_TASK: u32 = 4;
@@ -90,9 +94,53 @@ impl Snapshot {
                 overlay.parts.iter().filter(|p| p.is_within(t.id(), &of_delta)).cloned().collect();
             parts = (!shown.is_empty()).then(|| PartScan::new(t, shown)).transpose()?;
         }
-        let task = ScanTask { view, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows, hidden };
+        let matcher = self.matcher(t, &program, answer).ok().map(Arc::new);
+        let unit_pages = unit_pages(answer);
+        let task = ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher };
         Ok(Scan::new(self.clone(), task, parts))
     }
+}
+
+impl Snapshot {
+    /// The keys that the drive looks for in pages of a scan.
+    ///
+    /// # Errors
+    /// Why it looks for none.
+    pub fn matcher(&self, t: &Table, program: &Program, answer: Answer) -> Result<Matcher, NoMatcher> {
+        let limits = self.storage().store().identity().matcher.ok_or(NoMatcher::NoHardware)?;
+        if !answer.members().contains(&Member::Matcher) {
+            return Err(NoMatcher::NotAsked);
+        }
+        // Pages that are older than a column do not have its fields.
+        let base = t.schema().base_columns();
+        let options = &t.def().options;
+        let has_fields = |c: u16| usize::from(c) < base && options.encoding.of(c).is_matchable();
+        if !(0..base as u16).any(has_fields) {
+            return Err(NoMatcher::NoFields);
+        }
+        Matcher::of(program, limits, &has_fields).map_err(NoMatcher::Declined)
+    }
+}
+
+/// Why the drive looks for no keys in the pages of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMatcher {
+    /// The drive has no pattern matchers.
+    #[error("the drive has no pattern matcher")]
+    NoHardware,
+    /// The drive does not look at rows.
+    #[error("the drive reads no pages")]
+    NotAsked,
+    /// No column of the table is matchable.
+    #[error("the table has no column with encoding = 'matchable'")]
+    NoFields,
+    /// The filter has no keys.
+    #[error("{0}")]
+    Declined(Declined),
+}
+
+fn unit_pages(answer: Answer) -> u32 {
+    if matches!(answer, Answer::Hints { .. }) { HINTED_PAGES } else { UNIT_PAGES }
 }
 
 impl Scan {
@@ -109,7 +157,7 @@ impl Scan {
             depth = host.depth().min(snapshot.storage().store().identity().queue_depth_max);
             // Each part answers its own groups, so fewer parts answer fewer groups.
             let parts = if task.program.aggregation().is_some() { 1 } else { PARTS_A_TASK };
-            part_pages = (pages / (depth * parts)).clamp(1, UNIT_PAGES);
+            part_pages = (pages / (depth * parts)).clamp(1, task.unit_pages);
         }
         // Parts are taken from the end.
         task.pages.reverse();
@@ -202,7 +250,13 @@ impl Scan {
             let task = &self.task;
             let hidden =
                 task.hidden.as_ref().map(|h| h.within(&pages)).filter(|h| !h.is_empty()).map(Arc::new);
-            let command = Command::Scan(ScanTask { pages, program: task.program.clone(), hidden, ..*task });
+            let command = Command::Scan(ScanTask {
+                pages,
+                program: task.program.clone(),
+                hidden,
+                matcher: task.matcher.clone(),
+                ..*task
+            });
             let link = LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 };
             let tag = store.submit(&mut **queue, command)?;
             self.tasks.push_back(Task { tag, ready: VecDeque::new(), over: false });
@@ -238,8 +292,10 @@ impl Scan {
             self.count(LinkStats { commands: 0, bytes_down: 0, bytes_up: c.link_bytes() });
             let Some(task) = self.tasks.iter_mut().find(|t| t.tag == c.tag) else { continue };
             match c.outcome {
-                Outcome::Unit(unit) => {
+                Outcome::Unit(mut unit) => {
                     self.counts += unit.counts;
+                    let flagged = std::mem::take(&mut unit.hints);
+                    unit.pages.extend(flagged.iter().flat_map(PageHints::flagged).map(PageRows::name));
                     task.ready.push_back(unit);
                 }
                 Outcome::Done(Ok(Reply::Scanned(_))) => {

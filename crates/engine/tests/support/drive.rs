@@ -60,6 +60,7 @@ impl TestDrive {
             sessions_max: 0,
             in_flight_max: 1,
             durable: false,
+            matcher: None,
         };
         Self { identity: Arc::new(identity), state: Arc::default(), tag: Arc::default() }
     }

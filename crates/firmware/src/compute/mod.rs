@@ -1,14 +1,15 @@
 //! Compute: programs run where the pages are.
 //!
 //! ```text
-//!   pages ─► mapped? ─► mechanisms: page index ─► filter ─┬─ projected columns ─► rows ──► unit
-//!                                                         └─ aggregation ─► groups ──────► unit
+//!   pages ─► mapped? ─► mechanisms: page index ─► matcher ─► filter ─┬─ hint ─────────────────────► unit
+//!                                                                    ├─ projected columns ─► rows ─► unit
+//!                                                                    └─ aggregation ─► groups ─────► unit
 //!            PageAccess: what the drive core gives; nothing else of the drive is seen from here
 //! ```
 //!
 //! What must hold: a page without an index entry, or with an entry made for another schema, is never skipped; a page
 //! is read no further than the answer needs; a page that is not what the program names is an error, never an answer.
-//! Source: FLIXR (skip by a page index in the drive), YourSQL (filter in the drive); rows as units of a task: design.
+//! Source: FLIXR (skip by a page index in the drive), YourSQL (matcher and filter in the drive); rows as units of a task: design.
 
 mod columns;
 mod entry;
@@ -67,6 +68,12 @@ pub(crate) trait PageAccess {
     /// When they cannot be read as they were written.
     fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError>;
 
+    /// All bytes of the page, as [`PageAccess::read`]. They pass the scan units of their channels.
+    ///
+    /// # Errors
+    /// As [`PageAccess::read`].
+    fn read_past_matcher(&self, at: &Located) -> Result<(PageBuf, u64), CommandError>;
+
     /// What a page took beside being read, on a modelled device where `placement` carries it out.
     fn charge(&self, placement: ScanPlacement, cost: &PageCost);
 }
@@ -80,6 +87,8 @@ pub(crate) struct PageCost {
     pub(crate) index: bool,
     /// Whether the page was read.
     pub(crate) read: bool,
+    /// Bytes that a pattern matcher let through to the memory of the device.
+    pub(crate) matched_bytes: u64,
     /// Rows that were looked at.
     pub(crate) rows_in: u64,
     /// Rows that were put out; of an aggregation, groups.

@@ -16,7 +16,7 @@ use lode_page::ops;
 use lode_program::Program;
 
 use crate::ScanPlacement;
-use crate::compute::mechanism::{Chain, Page, PageAnswer};
+use crate::compute::mechanism::{Asked, Chain, Page, PageAnswer};
 use crate::compute::{Located, PageAccess, PageCost};
 
 /// A unit whose answer is at least this large ends.
@@ -47,7 +47,7 @@ impl ScanRun {
     /// [`CommandError::Invalid`] for units of no pages, a range that leaves its extent, or an answer that is not the
     /// program's.
     pub(crate) fn new(task: ScanTask, placement: ScanPlacement) -> Result<Self, CommandError> {
-        let ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden } = task;
+        let ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher } = task;
         if unit_pages == 0 {
             return Err(CommandError::Invalid("a scan in units of 0 pages".into()));
         }
@@ -60,7 +60,7 @@ impl ScanRun {
                 )));
             }
         }
-        let chain = Chain::new(program, answer)?.hiding(hidden);
+        let chain = Chain::new(Asked { program, matcher }, answer)?.hiding(hidden);
         let rows_left = limit_rows.filter(|_| answer == Answer::Rows);
         let (range, done_in_range, failed) = (0, 0, false);
         Ok(Self { view, pages, unit_pages, chain, placement, range, done_in_range, rows_left, failed })
@@ -128,20 +128,29 @@ impl ScanRun {
         unit: &mut ScanUnit,
     ) -> Result<u64, CommandError> {
         let before = (unit.groups.len(), unit.counts.groups_out);
-        let PageAnswer { mut rows, passed, mut cost } = self.chain.page(&Page { at, access: pages }, unit)?;
+        let PageAnswer { mut rows, passed, hint, mut cost } =
+            self.chain.page(&Page { at, access: pages }, unit)?;
         let mut rows_out = passed;
         if let Some(left) = &mut self.rows_left {
             rows_out = passed.min(*left);
             *left -= rows_out;
             rows = rows.map(|r| if passed > rows_out { first_rows(r, rows_out as usize) } else { r });
         }
-        unit.counts.rows_out += rows_out;
+        // Rows that pass do not come out of a hint.
+        unit.counts.rows_out += if hint.is_some() { 0 } else { rows_out };
         let full: u64 = unit.groups[before.0..].iter().map(GroupRows::link_bytes).sum();
-        cost.bytes_out = rows.as_ref().map_or(0, PageRows::link_bytes) + full;
+        cost.bytes_out = rows.as_ref().map_or(0, PageRows::link_bytes) + full + u64::from(hint.is_some());
         let groups = unit.counts.groups_out - before.1;
-        cost.rows_out = if self.chain.program().aggregation().is_some() { groups } else { rows_out };
+        cost.rows_out = match hint {
+            Some(_) => 0,
+            None if self.chain.program().aggregation().is_some() => groups,
+            None => rows_out,
+        };
         pages.charge(self.placement, &cost);
         unit.pages.extend(rows);
+        if let Some(flagged) = hint {
+            unit.hint(at.lpid, flagged);
+        }
         Ok(cost.bytes_out)
     }
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use lode_base::{CommitNo, EblockId, ExtentId, Geometry, Lpid, PageBuf, TableId, ViewId};
 use lode_command::{
-    Answer, CommandError, GroupRows, HiddenRows, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit,
+    Answer, CommandError, GroupRows, HiddenRows, PageHints, PageRange, PageRows, ScanCounts, ScanTask,
+    ScanUnit,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, Values};
-use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Program};
+use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Matcher, Program};
 
 use crate::ScanPlacement;
 
@@ -57,7 +58,7 @@ pub(super) struct Fake {
     pub(super) pages: BTreeMap<Lpid, FakePage>,
     /// Rows that the task hides, by page.
     hidden: BTreeMap<Lpid, BTreeSet<u32>>,
-    reads: RefCell<Vec<(Lpid, Range<u32>)>>,
+    pub(super) reads: RefCell<Vec<(Lpid, Range<u32>)>>,
     charged: RefCell<Vec<PageCost>>,
 }
 
@@ -127,6 +128,10 @@ impl PageAccess for Fake {
         Ok(self.pages[&at.lpid].entry.clone())
     }
 
+    fn read_past_matcher(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {
+        self.read(at, 0..at.len_bytes())
+    }
+
     fn read(&self, at: &Located, r: Range<u32>) -> Result<(PageBuf, u64), CommandError> {
         self.reads.borrow_mut().push((at.lpid, r.clone()));
         let media_bytes = r.end.next_multiple_of(4096) - r.start / 4096 * 4096;
@@ -144,6 +149,7 @@ fn task(answer: Answer, program: Program) -> ScanTask {
         unit_pages: 3,
         limit_rows: None,
         hidden: None,
+        matcher: None,
     }
 }
 
@@ -165,6 +171,7 @@ fn run_units(fake: &Fake, mut task: ScanTask) -> Result<ScanUnit, CommandError> 
         assert!(unit.counts.pages <= unit_pages.into());
         all.pages.extend(unit.pages);
         all.groups.extend(unit.groups);
+        all.hints.extend(unit.hints);
         all.counts += unit.counts;
     }
     assert!(run.next_unit(fake)?.is_none());
@@ -256,11 +263,50 @@ fn every_level_answers_what_rows_evaluated_by_hand_say() {
             assert_eq!((counts.pages_read, counts.media_bytes), (0, 0));
             assert_eq!(counts.pages_skipped, (fake.pages.len() - can.len()) as u64);
 
+            for (key, filter) in [(None, false), (None, true), (Some("text"), false), (Some("text 2"), true)]
+            {
+                // Keys must be in each page that has a row which passes.
+                let key = key.filter(|k| with_rows.iter().all(|l| holds(&fake.pages[l].bytes, k)));
+                let (flagged, counts) = hints(&fake, &p, filter, key);
+                match filter {
+                    true => assert_eq!(flagged, with_rows),
+                    false => assert!(with_rows.iter().all(|l| flagged.contains(l))),
+                }
+                let excluded = counts.pages_skipped + counts.pages_unmatched;
+                let most = fake.pages.len() as u64 - excluded;
+                assert!(flagged.len() as u64 <= most && (filter || flagged.len() as u64 == most));
+                assert_eq!(counts.rows_out, 0);
+                // The first row that passes is the last that is looked at.
+                let rows = |l: &Lpid| fake.pages[l].rows.clone();
+                let last = |l: &Lpid| rows(l).find(|n| passes(*n)).map_or(rows(l).end, |n| n + 1);
+                let visited: i64 = fake.pages.keys().map(|l| last(l) - rows(l).start).sum();
+                assert!(counts.rows_in <= visited as u64);
+                assert!(excluded > 0 || !filter || counts.rows_in == visited as u64);
+            }
+
             let (pages, _) = run(&fake, task(Answer::Mapped, p)).unwrap();
             assert!(pages.iter().map(|p| p.lpid).eq(fake.pages.keys().copied()));
             assert!(pages.iter().all(|p| p.rows == 0 && p.columns.is_empty()));
         }
     }
+}
+
+/// The pages that hints flag. Each page that is mapped has a hint.
+fn hints(fake: &Fake, p: &Program, filter: bool, key: Option<&str>) -> (Vec<Lpid>, ScanCounts) {
+    let matcher = key.map(|k| Arc::new(Matcher::of_keys(&[k.as_bytes()], 1 << 1).unwrap()));
+    let asked = ScanTask { matcher, ..task(Answer::Hints { filter }, p.clone()) };
+    let unit = run_units(fake, asked).unwrap();
+    assert!(unit.pages.is_empty() && unit.groups.is_empty());
+    let all = unit
+        .hints
+        .iter()
+        .flat_map(|h| (0u16..).zip(&h.bytes).map(|(i, _)| h.first.extent().page(h.first.page() + i)));
+    assert!(all.eq(fake.pages.keys().copied()));
+    (unit.hints.iter().flat_map(PageHints::flagged).collect(), unit.counts)
+}
+
+fn holds(page: &[u8], text: &str) -> bool {
+    page.windows(text.len()).any(|w| w == text.as_bytes())
 }
 
 #[test]
@@ -286,6 +332,14 @@ fn hidden_rows_come_off_whatever_the_index_and_the_filter_say() {
         let (pages, counts) = run(&fake, task(Answer::Rows, p.clone())).unwrap();
         assert_eq!(rows_of(&pages), expected, "{filter:?}");
         assert_eq!(counts.rows_out, expected.len() as u64);
+
+        let mut with_rows: Vec<Lpid> = expected.iter().map(|r| r.0).collect();
+        with_rows.dedup();
+        assert_eq!(
+            hints(&fake, &p, true, None).0,
+            with_rows,
+            "a page all of whose rows are hidden has no hint"
+        );
 
         let (pages, _) = run(&fake, task(Answer::Pages, p)).unwrap();
         let shown = |n| expected.iter().any(|r| fake.pages[&r.0].rows.contains(&n)) && !hidden(n);

@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use lode_base::epochs::Epoch;
+use lode_base::profile::ScanUnitKind;
 use lode_base::{Lpid, PageBuf, ViewId};
 use lode_command::{CommandError, PageRange};
-use lode_flash::timing::Sink;
+use lode_flash::timing::{Model, Sink};
 use lode_program::{IndexEntry, IndexRule};
 
 use super::reader::Reader;
@@ -17,6 +18,22 @@ use crate::compute::{Located, PageAccess, PageCost};
 use crate::entry::Entry;
 use crate::pages::OldIndex;
 
+/// What filters rows. A pattern matcher knows no rows, so that cores filter them.
+fn rows_of(m: &Model, placement: ScanPlacement) -> ScanPlacement {
+    match m.profile().scan_unit.kind {
+        ScanUnitKind::Comparators => placement,
+        ScanUnitKind::Matcher => ScanPlacement::Core,
+    }
+}
+
+/// Where pages go whose rows are filtered.
+fn sink_of(m: &Model, placement: ScanPlacement) -> Sink {
+    match rows_of(m, placement) {
+        ScanPlacement::ScanUnit => Sink::ScanUnit,
+        ScanPlacement::Core => Sink::Dram,
+    }
+}
+
 /// What a unit of a scan task sees of the drive. EBLOCKs that it reads are not programmed again before it ended.
 pub(crate) struct UnitAccess<'a> {
     reader: Reader<'a>,
@@ -24,17 +41,15 @@ pub(crate) struct UnitAccess<'a> {
     /// Pages that were found in the version table, with their index entries.
     old: RefCell<HashMap<Lpid, Option<Arc<OldIndex>>>>,
     view: ViewId,
+    placement: ScanPlacement,
 }
 
 impl<'a> UnitAccess<'a> {
     pub(crate) fn new(reader: Reader<'a>, view: ViewId, placement: ScanPlacement) -> Self {
         if let Some(m) = reader.env().medium().model() {
-            m.read_into(match placement {
-                ScanPlacement::ScanUnit => Sink::ScanUnit,
-                ScanPlacement::Core => Sink::Dram,
-            });
+            m.read_into(sink_of(m, placement));
         }
-        Self { reader, _epoch: reader.env().epochs().enter(), old: RefCell::default(), view }
+        Self { reader, _epoch: reader.env().epochs().enter(), old: RefCell::default(), view, placement }
     }
 
     fn decode(
@@ -74,11 +89,12 @@ impl PageAccess for UnitAccess<'_> {
     fn charge(&self, placement: ScanPlacement, cost: &PageCost) {
         let Some(m) = self.reader.env().medium().model() else { return };
         let c = &m.profile().cores;
+        m.dram(cost.matched_bytes);
         m.unpack(cost.unpacked_bytes);
         let mut cycles = u64::from(if cost.looked_up { c.lookup_cycles } else { 0 });
         cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
         cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
-        match placement {
+        match rows_of(m, placement) {
             // The scan unit filters and adds up rows as they pass. The result goes to the memory of the device. Groups lie
             // there, too: a core looks each group up.
             ScanPlacement::ScanUnit => {
@@ -119,6 +135,14 @@ impl PageAccess for UnitAccess<'_> {
             return Ok(None);
         }
         Self::decode(rule.rule, at.lpid, &bytes).map(Some)
+    }
+
+    fn read_past_matcher(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {
+        let Some(m) = self.reader.env().medium().model() else { return self.read(at, 0..at.len_bytes()) };
+        m.read_into(Sink::ScanUnit);
+        let read = self.read(at, 0..at.len_bytes());
+        m.read_into(sink_of(m, self.placement));
+        read
     }
 
     fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError> {

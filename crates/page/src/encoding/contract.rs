@@ -18,6 +18,12 @@ pub(crate) trait Encoding: Sync {
     /// Returns whether columns of type `t` can have this encoding.
     fn takes(&self, t: DataType) -> bool;
 
+    /// Returns whether values take whole bytes, row after row. Row pages may have such an encoding, and nothing is
+    /// decompressed.
+    fn is_whole_bytes(&self) -> bool {
+        false
+    }
+
     /// Estimates the cost of the encoded values. Returns `None` if the encoding cannot hold these values, or is
     /// unlikely to save bytes.
     fn estimate(&self, input: &Input<'_>) -> Option<Cost>;

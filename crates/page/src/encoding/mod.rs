@@ -1,4 +1,4 @@
-//! The encodings of segments of column pages. An encoding stores values in fewer bytes.
+//! The encodings of segments. An encoding stores values in fewer bytes, or so that hardware can look for them.
 //!
 //! ```text
 //!   column ─► Input ─► each encoding estimates its cost ─► the cheapest one encodes ─► body of a segment
@@ -15,6 +15,7 @@
 //! | 9 | `dictionary` | all but BOOLEAN | distinct values; the codes are unpacked to 1 or 2 bytes |
 //! | 10 | `lengths` | TEXT, BYTEA | strings with plain offsets |
 //! | 11 | `fsst` | TEXT, BYTEA | codes of symbols |
+//! | 12 | `matchable` | all | numbers, from fields for a pattern matcher; never chosen, also in row pages |
 //!
 //! Ids 1 to 5 belong to pages of version 1, whose values take whole bytes (`plain`; `table_page` draws them).
 //!
@@ -31,6 +32,7 @@ mod dictionary;
 mod fsst;
 mod input;
 mod lengths;
+mod matchable;
 mod numbers;
 mod rle;
 
@@ -48,8 +50,15 @@ use crate::DataType;
 pub const ROWS_MAX: usize = 128 << 10;
 
 /// All encodings.
-pub(crate) static ENCODINGS: &[&dyn Encoding] =
-    &[&numbers::Frames, &delta::Delta, &rle::Rle, &dictionary::Dictionary, &lengths::Lengths, &fsst::Fsst];
+pub(crate) static ENCODINGS: &[&dyn Encoding] = &[
+    &numbers::Frames,
+    &delta::Delta,
+    &rle::Rle,
+    &dictionary::Dictionary,
+    &lengths::Lengths,
+    &fsst::Fsst,
+    &matchable::Matchable,
+];
 
 /// Returns the encoding with this id.
 pub(crate) fn of_id(id: u8) -> Option<&'static dyn Encoding> {
@@ -120,6 +129,20 @@ impl EncodingChoice {
             Self::Plain => false,
             Self::Only(EncodingId(only)) => id == only,
         }
+    }
+
+    /// Returns whether values take whole bytes, row after row. Row pages take no other choice.
+    pub fn is_whole_bytes(self) -> bool {
+        match self {
+            Self::Auto => false,
+            Self::Plain => true,
+            Self::Only(EncodingId(id)) => of_id(id).is_some_and(Encoding::is_whole_bytes),
+        }
+    }
+
+    /// Returns whether segments hold the fields of their values ([`crate::matchable`]).
+    pub fn is_matchable(self) -> bool {
+        matches!(self, Self::Only(_)) && self.is_whole_bytes()
     }
 
     /// Returns whether columns of type `t` can have this choice.

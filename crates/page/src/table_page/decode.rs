@@ -75,9 +75,9 @@ impl TablePage {
             let at = Self::prefix_bytes(i);
             let entry: Entry = bytemuck::pod_read_unaligned(bytes);
             let (data_type, held) =
-                entry.check(h.rows, h.version).map_err(|what| PageError::Corrupt { lpid, what, at })?;
-            let plain = matches!(held, Held::Whole(Encoding::Bits | Encoding::Fixed | Encoding::Var));
-            require(kind == PageKind::Column || plain, "a dictionary in a row page", at)?;
+                entry.check(h.rows).map_err(|what| PageError::Corrupt { lpid, what, at })?;
+            let is_of_version = held.since(kind).is_some_and(|since| since <= h.version);
+            require(is_of_version, "an encoding that such pages do not have", at)?;
             require((entry.offset as usize).is_multiple_of(CELL_BYTES), "a segment off its alignment", at)?;
             let segment_end = u64::from(entry.offset) + u64::from(entry.bytes);
             require(entry.offset as usize >= end, "a segment within the directory", at)?;
@@ -169,8 +169,8 @@ impl TablePage {
     /// stores the values in whole bytes.
     pub fn unpacked_bytes(&self, column: usize, c: &Column) -> u64 {
         match self.columns[column].held {
-            Held::Whole(_) => 0,
-            Held::Encoded(_) => c.unpacked_bytes() as u64,
+            Held::Encoded(e) if !e.is_whole_bytes() => c.unpacked_bytes() as u64,
+            Held::Whole(_) | Held::Encoded(_) => 0,
         }
     }
 

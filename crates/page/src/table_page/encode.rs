@@ -13,7 +13,9 @@ use bytemuck::Zeroable;
 use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
 
 use super::dictionary::intern_values;
-use super::header::{Encoding, Entry, FLAG_VALIDITY, FLAG_VALIDITY_RUNS, Header, MAGIC, checksum, kind_tag};
+use super::header::{
+    Encoding, Entry, FLAG_VALIDITY, FLAG_VALIDITY_RUNS, Header, Held, MAGIC, checksum, kind_tag,
+};
 use super::{
     LARGE_SEGMENT_ALIGN, LARGE_SEGMENT_BYTES, PageKind, PageMeta, STRING_BYTES_MAX, TablePage, string_bytes,
 };
@@ -33,8 +35,8 @@ pub fn encode(meta: &PageMeta, columns: &[Column], limit_bytes: usize) -> Result
     encode_as(meta, columns, &[], limit_bytes)
 }
 
-/// Encodes a page as [`encode`] does. In a column page, `choices` gives the encoding of each column. Columns without
-/// a choice take whole bytes.
+/// Encodes a page as [`encode`] does. `choices` gives the encoding of each column. Columns without a choice take whole
+/// bytes, and so does each column of a row page whose choice does not.
 ///
 /// # Errors
 /// As [`encode`].
@@ -59,8 +61,11 @@ pub fn encode_as(
     };
     columns.iter().try_for_each(|c| short_enough(string_bytes(c.values())))?;
     let choice = |i: usize| match meta.kind {
-        PageKind::Column if rows <= ROWS_MAX => choices.get(i).copied().unwrap_or(EncodingChoice::Plain),
-        _ => EncodingChoice::Plain,
+        _ if rows > ROWS_MAX => EncodingChoice::Plain,
+        PageKind::Column => choices.get(i).copied().unwrap_or(EncodingChoice::Plain),
+        PageKind::Row => {
+            choices.get(i).copied().filter(|c| c.is_whole_bytes()).unwrap_or(EncodingChoice::Plain)
+        }
     };
     let mut segments: Vec<Segment> =
         columns.iter().enumerate().map(|(i, c)| Segment::of(c, meta.kind, choice(i))).collect();
@@ -93,10 +98,9 @@ pub fn encode_as(
         let at = TablePage::prefix_bytes(i);
         bytes[at..TablePage::prefix_bytes(i + 1)].copy_from_slice(bytemuck::bytes_of(&entry));
     }
-    let whole = segments.iter().all(|s| matches!(s.content, Content::Whole(..)));
-    let version = if whole { 1 } else { 2 };
-    let (kind, newest) = kind_tag(meta.kind);
-    assert!(version <= newest, "a row page takes whole bytes");
+    let since = |s: &Segment| s.held().since(meta.kind).expect("such pages have its encoding");
+    let version = segments.iter().map(since).max().unwrap_or(1);
+    let (kind, _) = kind_tag(meta.kind);
     let mut header = Header {
         magic: MAGIC,
         kind,
@@ -167,6 +171,15 @@ impl std::ops::Deref for Body {
 }
 
 impl Segment {
+    fn held(&self) -> Held {
+        match &self.content {
+            Content::Whole(encoding, _) => Held::Whole(*encoding),
+            Content::Encoded { .. } => {
+                Held::Encoded(encoding::of_id(self.entry.encoding).expect("it encoded the segment"))
+            }
+        }
+    }
+
     fn of(c: &Column, kind: PageKind, choice: EncodingChoice) -> Self {
         let rows = c.rows();
         let validity = c.validity().and_then(|v| bits::with_nulls(bits::trimmed(v, rows), rows));

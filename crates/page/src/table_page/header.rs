@@ -23,9 +23,10 @@
 //! All numbers are little-endian. Fields drawn as 0 must be 0. A later version that gives such a field a meaning
 //! raises the version byte.
 //!
-//! Row pages have version 1. A column page has version 1 if all its segments have encodings 1 to 5. Otherwise it has
-//! version 2. A segment of encoding 6 or above is | validity | body |. Each of these parts starts at a multiple of 64
-//! bytes. In its directory entry, byte 13 and the bytes from 20 on are 0.
+//! A page has version 1 if all its segments have encodings 1 to 5. A column page with an encoding from 6 to 11 has at least
+//! version 2. With encoding 12 (`matchable`) a row page has version 2, and a column page version 3. A segment of encoding 6
+//! or above is | validity | body |. Each of these parts starts at a multiple of 64 bytes. In its directory entry, byte 13 and
+//! the bytes from 20 on are 0.
 
 use std::ops::Range;
 
@@ -124,8 +125,20 @@ impl std::fmt::Debug for Held {
 /// Returns the kind byte and the newest version of that kind.
 pub(super) const fn kind_tag(kind: PageKind) -> (u8, u8) {
     match kind {
-        PageKind::Row => (1, 1),
-        PageKind::Column => (2, 2),
+        PageKind::Row => (1, 2),
+        PageKind::Column => (2, 3),
+    }
+}
+
+impl Held {
+    /// The first version of such pages that has it; `None` if they never do.
+    pub(super) fn since(self, kind: PageKind) -> Option<u8> {
+        match (self, kind) {
+            (Self::Whole(Encoding::FixedDictionary | Encoding::VarDictionary), PageKind::Row) => None,
+            (Self::Whole(_), _) => Some(1),
+            (Self::Encoded(e), PageKind::Row) => e.is_whole_bytes().then_some(2),
+            (Self::Encoded(e), PageKind::Column) => Some(if e.is_whole_bytes() { 3 } else { 2 }),
+        }
     }
 }
 
@@ -169,13 +182,13 @@ impl Entry {
         Parts { validity, codes, offsets, data, bytes: end }
     }
 
-    /// Checks the fields of an entry, for a page of this version. The page checks the position of the segment.
-    pub(super) fn check(&self, rows: u32, version: u8) -> Result<(DataType, Held), &'static str> {
+    /// Checks the fields of an entry. The page checks the position of the segment, and whether its version has the encoding.
+    pub(super) fn check(&self, rows: u32) -> Result<(DataType, Held), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let t = DataType::from_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;
         require(self.reserved == 0 && self.statistics == 0, "statistics of a later version")?;
         require(self.nulls <= rows, "more NULLs than rows")?;
-        if let Some(encoding) = encoding::of_id(self.encoding).filter(|_| version > 1) {
+        if let Some(encoding) = encoding::of_id(self.encoding) {
             let flags_ok = match self.flags {
                 0 => self.nulls == 0,
                 FLAG_VALIDITY | FLAG_VALIDITY_RUNS => self.nulls > 0,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lode_base::{CommitNo, ExtentId, Lpid, PageBuf, TableId};
 use proptest::prelude::*;
 
+use super::header::{Header, checksum};
 use super::*;
 use crate::{ColumnBuilder, DataType, EncodingChoice, Value, Values};
 
@@ -108,7 +109,11 @@ fn all_choices(columns: &[Column]) -> Vec<(PageKind, Vec<EncodingChoice>)> {
     let mut all = vec![(PageKind::Row, Vec::new()), (PageKind::Column, Vec::new())];
     for choice in EncodingChoice::names().map(|n| EncodingChoice::named(n).unwrap()) {
         let fitting = |c: &Column| if choice.takes(c.data_type()) { choice } else { EncodingChoice::Auto };
-        all.push((PageKind::Column, columns.iter().map(fitting).collect()));
+        let choices: Vec<EncodingChoice> = columns.iter().map(fitting).collect();
+        if choice.is_whole_bytes() {
+            all.push((PageKind::Row, choices.clone()));
+        }
+        all.push((PageKind::Column, choices));
     }
     all
 }
@@ -396,7 +401,7 @@ fn a_page_of_another_place_is_refused() {
     let mut newer = page.to_vec();
     newer[5] = 9;
     let newer = decode_page(lpid(), &PageBuf::copy_from(&newer));
-    assert_eq!(newer.err(), Some(PageError::NewerVersion { lpid: lpid(), version: 9, known: 1 }));
+    assert_eq!(newer.err(), Some(PageError::NewerVersion { lpid: lpid(), version: 9, known: 2 }));
 }
 
 #[test]
@@ -408,4 +413,65 @@ fn less_aligned_bytes_are_copied() {
     read.extend_from_slice(&page[segment.start as usize..segment.end as usize]);
     let c = opened.decode(0, PageBuf::copy_from(&read).slice(4..)).unwrap();
     assert!(same(&c, &[Value::Int(5), Value::Int(6)]));
+}
+
+#[test]
+fn a_matchable_page_has_the_field_of_each_value_that_has_one() {
+    let column = |t, values: &[Value]| {
+        let mut b = ColumnBuilder::new(t);
+        values.iter().for_each(|v| b.push(v).unwrap());
+        b.finish()
+    };
+    let ints = [Value::Int(15), Value::Null, Value::Int(-1)];
+    let texts = ["BRASS", "", "PROMO TIN"].map(Value::text);
+    let days = [Value::Int(9_374), Value::Null, Value::Int(0)];
+    // Two days of the second column of dates have no field: before year 0, and after 16383.
+    let far = [Value::Int(9_374), Value::Int(-800_000), Value::Int(6_000_000)];
+    let columns = [
+        column(DataType::SmallInt, &ints),
+        column(DataType::Integer, &ints),
+        column(DataType::BigInt, &ints),
+        column(DataType::Timestamp, &ints),
+        column(DataType::Text, &texts),
+        column(DataType::Date, &days),
+        column(DataType::Date, &far),
+        column(DataType::Double, &[Value::Double(1.5), Value::Null, Value::Double(0.0)]),
+    ];
+    let choices = vec![EncodingChoice::named("matchable").unwrap(); columns.len()];
+    for (kind, version) in [(PageKind::Row, 2), (PageKind::Column, 3)] {
+        let (page, opened, decoded) = round_trip_as(kind, &columns, &choices);
+        assert_eq!(page[5], version);
+        for (i, (c, back)) in columns.iter().zip(&decoded).enumerate() {
+            let segment = &page[opened.segment(i).start as usize..opened.segment(i).end as usize];
+            for row in 0..c.rows() {
+                assert_eq!(back.value(row), c.value(row), "column {i}, row {row}");
+                if let Some(field) = crate::matchable::field(c.data_type(), &c.value(row)) {
+                    let is_there = field.is_empty() || segment.windows(field.len()).any(|w| w == &*field);
+                    assert!(is_there, "column {i}, row {row}");
+                }
+            }
+            let whole = matches!(c.data_type(), DataType::Text | DataType::Double);
+            assert_eq!(opened.encoding(i), if whole { "plain" } else { "matchable" });
+            assert_eq!(opened.unpacked_bytes(i, back), 0);
+        }
+        // A field that is none: the sign bit of the first day.
+        let at = opened.segment(5).start as usize + 64;
+        let mut damaged = page.to_vec();
+        damaged[at] ^= 0x80;
+        let damaged = PageBuf::copy_from(&damaged);
+        let segment = damaged.slice(opened.segment(5).start as usize..opened.segment(5).end as usize);
+        assert!(matches!(
+            opened.decode(5, segment),
+            Err(PageError::Corrupt { what: "a field of no day", .. })
+        ));
+    }
+    // Bytes in a row page of the version before are none of it.
+    let mut old = round_trip_as(PageKind::Row, &columns, &choices).0.to_vec();
+    old[5] = 1;
+    let prefix = TablePage::prefix_bytes(columns.len());
+    let mut header: Header = bytemuck::pod_read_unaligned(&old[..64]);
+    header.checksum = checksum(lpid(), &header, &old[64..prefix]);
+    let e = TablePage::open(lpid(), old.len() as u32, &[bytemuck::bytes_of(&header), &old[64..]].concat());
+    let what = "an encoding that such pages do not have";
+    assert!(matches!(e, Err(PageError::Corrupt { what: w, .. }) if w == what));
 }

@@ -15,15 +15,31 @@
 //! [`lode_page::matchable`] has them, the formula is true. Source: YourSQL, section 3.1.2.
 
 mod compile;
+mod wire;
 
 use memchr::memmem;
 
 pub use compile::Declined;
+pub use wire::{put_matcher, take_matcher};
 
 /// The most keys of a matcher (PM1725, table 3 of the paper).
 pub const KEYS_MAX: usize = 3;
 /// The most bytes of a key.
 pub const KEY_BYTES_MAX: usize = 16;
+
+/// What a matcher takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most keys: 1 to [`KEYS_MAX`].
+    pub keys: u8,
+    /// The most bytes of one: 1 to [`KEY_BYTES_MAX`].
+    pub key_bytes: u8,
+}
+
+impl Limits {
+    /// The most that any matcher takes.
+    pub const MOST: Self = Self { keys: KEYS_MAX as u8, key_bytes: KEY_BYTES_MAX as u8 };
+}
 
 /// Keys, and what must be found of them.
 #[derive(Clone, Debug)]
@@ -49,6 +65,11 @@ impl Matcher {
         Ok(Self { keys, passes })
     }
 
+    /// Whether hardware with these limits takes it.
+    pub fn is_within(&self, limits: Limits) -> bool {
+        self.keys.len() <= limits.keys.into() && self.keys().all(|k| k.len() <= limits.key_bytes.into())
+    }
+
     /// The keys.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.keys.iter().map(memmem::Finder::needle)
@@ -59,6 +80,11 @@ impl Matcher {
         self.passes >> found & 1 == 1
     }
 
+    /// Bytes of the matcher in a command.
+    pub fn link_bytes(&self) -> usize {
+        5 + self.keys().map(|k| 4 + k.len()).sum::<usize>()
+    }
+
     /// Whether rows of a page with these bytes may pass.
     pub fn may_match(&self, page: &[u8]) -> bool {
         let found = self.keys.iter().enumerate();
@@ -66,3 +92,11 @@ impl Matcher {
         self.passes_with(found)
     }
 }
+
+impl PartialEq for Matcher {
+    fn eq(&self, other: &Self) -> bool {
+        self.passes == other.passes && self.keys().eq(other.keys())
+    }
+}
+
+impl Eq for Matcher {}

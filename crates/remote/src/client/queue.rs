@@ -18,8 +18,8 @@ use lode_base::wire::Reader;
 use lode_base::{SessionId, Split, ViewId, VirtualTime};
 use lode_command::wire::{Instead, put_command, take_completion};
 use lode_command::{
-    Answer, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanTask,
-    ScanUnit, SessionWrite, Tag, Until,
+    Answer, Command, CommandError, Completion, DeviceError, Outcome, PageHints, Queue, Refused, Reply,
+    ScanTask, ScanUnit, SessionWrite, Tag, Until,
 };
 use lode_page::Column;
 use lode_program::Program;
@@ -520,6 +520,7 @@ fn fits(task: &ScanTask, unit: &ScanUnit) -> bool {
     let all = &p.schema().columns;
     let pages = unit.pages.iter().all(|page| match task.answer {
         Answer::Mapped | Answer::Index => page.columns.is_empty(),
+        Answer::Hints { .. } => false,
         Answer::Pages | Answer::Rows => {
             are(&page.columns, &mut p.projection().iter().map(|&c| all[usize::from(c)].data_type))
         }
@@ -529,7 +530,19 @@ fn fits(task: &ScanTask, unit: &ScanUnit) -> bool {
         .groups
         .iter()
         .all(|g| task.answer == Answer::Aggregate && are(&g.columns, &mut p.group_types().iter().copied()));
-    pages && groups
+    let of_task = |h: &PageHints| {
+        let (first, end) = (usize::from(h.first.page()), usize::from(h.first.page()) + h.bytes.len());
+        task.pages.iter().any(|r| {
+            let of_range = usize::from(r.first)..usize::from(r.first) + usize::from(r.count);
+            r.extent == h.first.extent() && of_range.start <= first && end <= of_range.end
+        })
+    };
+    let hinted: usize = unit.hints.iter().map(|h| h.bytes.len()).sum();
+    let hints = match task.answer {
+        Answer::Hints { .. } => hinted <= task.unit_pages as usize && unit.hints.iter().all(of_task),
+        _ => hinted == 0,
+    };
+    pages && groups && hints
 }
 
 impl Queue for RemoteQueue {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lode_base::{ExtentId, Lpid};
 use lode_command::{
-    Answer, Command, CommandError, GroupRows, HiddenRows, PageRange, PageRows, Reply, ScanTask,
+    Answer, Command, CommandError, GroupRows, HiddenRows, PageHints, PageRange, PageRows, Reply, ScanTask,
 };
 use lode_page::{DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -71,7 +71,15 @@ impl World<'_> {
         }
         let low = r.below(KEYS) as i64;
         let answer = *r
-            .pick(&[Answer::Mapped, Answer::Index, Answer::Pages, Answer::Rows, Answer::Rows])
+            .pick(&[
+                Answer::Mapped,
+                Answer::Index,
+                Answer::Hints { filter: false },
+                Answer::Hints { filter: true },
+                Answer::Pages,
+                Answer::Rows,
+                Answer::Rows,
+            ])
             .expect("there are some");
         let mut asked = Asked {
             filter: Filter {
@@ -111,6 +119,7 @@ impl World<'_> {
             unit_pages,
             limit_rows: asked.limit_rows,
             hidden: (!asked.hidden.is_empty()).then(|| asked.hidden.clone()),
+            matcher: None,
         };
         let (units, end) = crate::host::scan(&*self.device, Command::Scan(task), cancel)?;
         if self.faults.is_cut() {
@@ -124,6 +133,7 @@ impl World<'_> {
         let (mut answered, mut groups) = (Vec::new(), Vec::new());
         for u in units {
             answered.extend(u.pages);
+            answered.extend(u.hints.iter().flat_map(PageHints::flagged).map(PageRows::name));
             groups.extend(u.groups);
         }
         asked.holds(&state, &pages, &answered, &groups)
@@ -204,6 +214,22 @@ impl Asked {
                         FailureKind::WrongBytes,
                         format!("{at} names page {l}, which is not mapped"),
                     );
+                }
+            }
+            Answer::Hints { filter } => {
+                let comes_out = |l: Lpid, p: &Page| {
+                    let rows = p.content.rows();
+                    rows.iter().enumerate().any(|(number, row)| self.comes_out(l, number, row))
+                };
+                let lost = mapped.iter().find(|(l, p)| comes_out(*l, p) && !got.contains(l));
+                if let Some((l, _)) = lost {
+                    let what = format!("{at} flags page {l} not, which has rows that pass");
+                    return wrong(FailureKind::Lost, what);
+                }
+                let may_be = |l: &Lpid| mapped.iter().any(|(m, p)| m == l && (!filter || comes_out(*m, p)));
+                if let Some(l) = got.iter().find(|l| !may_be(l)) {
+                    let what = format!("{at} flags page {l}, which has no rows that pass");
+                    return wrong(FailureKind::WrongBytes, what);
                 }
             }
             Answer::Pages | Answer::Rows => return self.rows_hold(&at, &mapped, answered),

@@ -34,6 +34,7 @@ use datafusion::physical_plan::{
 };
 use futures::{ready, stream};
 use lode_command::PageRange;
+use lode_engine::NoMatcher;
 
 use super::keys::{JoinKeys, KeyFilter};
 use super::metrics::ScanMetrics;
@@ -185,6 +186,12 @@ impl DisplayAs for LodeScanExec {
         )?;
         if !spec.filter_text.is_empty() {
             write!(f, ", filter={}", spec.filter_text)?;
+        }
+        match spec.matcher() {
+            Ok(matcher) => write!(f, ", matcher keys={}", matcher.keys().count())?,
+            // Without hardware there is nothing to say.
+            Err(NoMatcher::NoHardware | NoMatcher::NotAsked) => {}
+            Err(why) => write!(f, ", no matcher: {why}")?,
         }
         if let Some((index, pages)) = &spec.index {
             write!(f, ", index={index} ({pages} pages)")?;

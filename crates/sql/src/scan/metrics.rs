@@ -15,6 +15,7 @@ pub(super) struct ScanMetrics {
     pages: Count,
     pages_skipped: Count,
     pages_read: Count,
+    pages_unmatched: Count,
     media_bytes: Count,
     link_bytes: Count,
     drive_rows: Count,
@@ -30,6 +31,7 @@ impl ScanMetrics {
             pages: counter("pages"),
             pages_skipped: counter("pages_skipped"),
             pages_read: counter("pages_read"),
+            pages_unmatched: counter("pages_unmatched"),
             media_bytes: counter("media_bytes"),
             link_bytes: counter("link_bytes"),
             drive_rows: counter("drive_rows"),
@@ -43,6 +45,7 @@ impl ScanMetrics {
         self.pages.add(c.pages as usize);
         self.pages_skipped.add(c.pages_skipped as usize);
         self.pages_read.add(c.pages_read as usize);
+        self.pages_unmatched.add(c.pages_unmatched as usize);
         self.media_bytes.add(c.media_bytes as usize);
         self.drive_rows.add(c.rows_in as usize);
         self.drive_groups.add(c.groups_out as usize);

@@ -23,9 +23,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
-use lode_command::PageRange;
-use lode_engine::{EngineError, HostWork, Snapshot, Table};
-use lode_program::{Expr, Program};
+use lode_command::{Answer, PageRange};
+use lode_engine::{EngineError, HostWork, NoMatcher, Snapshot, Table};
+use lode_program::answer::Member;
+use lode_program::{Expr, Matcher, Program};
 
 pub(crate) use access::{Access, FilterOver};
 pub use exec::LodeScanExec;
@@ -82,6 +83,19 @@ impl ScanSpec {
             Some(form) => program.with_aggregation(form.aggregation.clone()).map_err(program_error),
             None => Ok(program),
         }
+    }
+
+    /// The keys that the drive looks for in the pages, at the deepest level that the scan may use.
+    ///
+    /// # Errors
+    /// Why it looks for none.
+    pub(crate) fn matcher(&self) -> Result<Matcher, NoMatcher> {
+        if !self.offload.members().contains(&Member::Matcher) {
+            return Err(NoMatcher::NotAsked);
+        }
+        // A program that was refused is an error of the scan when it runs.
+        let program = self.program().map_err(|_| NoMatcher::NotAsked)?;
+        self.snapshot.matcher(&self.table, &program, Answer::Rows)
     }
 
     /// The Arrow schema of what comes out.

@@ -168,7 +168,7 @@ impl PartitionScan {
         let scan = spec.snapshot.scan(&spec.table, pages, program.clone(), choice.answer(), limit);
         let scan = scan.map_err(engine_error)?;
         let ahead = match choice {
-            Choice::Pool | Choice::PoolIndexed => {
+            Choice::Pool | Choice::PoolIndexed | Choice::PoolHinted { .. } => {
                 let filter = if spec.offload.filters_exactly() { program.filter_columns() } else { &[] };
                 let columns = program.projection().iter().chain(filter).copied().collect();
                 spec.snapshot.read_ahead(columns, self.rows_left.is_some())
@@ -194,7 +194,7 @@ impl PartitionScan {
             self.metrics.task(&unit.counts, &spec.counts);
             running.count_link(&self.metrics, spec);
             match running.choice {
-                Choice::Pool | Choice::PoolIndexed => running.name(&unit.pages),
+                Choice::Pool | Choice::PoolIndexed | Choice::PoolHinted { .. } => running.name(&unit.pages),
                 Choice::Pages | Choice::Rows => {
                     for page in &unit.pages {
                         spec.computes(HostWork::Scan, page.rows.into());

@@ -18,9 +18,14 @@ const ROWS_AN_INSERT: i64 = 90;
 
 /// Makes and fills a table.
 pub(crate) async fn create(session: &Session, name: &str, random: &mut Random) {
+    create_with(session, name, "", random).await;
+}
+
+/// Makes and fills a table with these options, as in `WITH (...)`.
+pub(crate) async fn create_with(session: &Session, name: &str, options: &str, random: &mut Random) {
     let columns = "id INTEGER NOT NULL, b BOOLEAN, si SMALLINT, i INTEGER, l BIGINT, r REAL, d DOUBLE, \
                    n DECIMAL(9, 2), w DECIMAL(30, 4), s VARCHAR, x BYTEA, dt DATE, ts TIMESTAMP";
-    run(session, &format!("CREATE TABLE {name} ({columns}, PRIMARY KEY (id))")).await;
+    run(session, &format!("CREATE TABLE {name} ({columns}, PRIMARY KEY (id)) {options}")).await;
     let mut id = 0;
     for _ in 0..LOADS {
         let batch = rows(id..id + ROWS_A_LOAD, random);
@@ -39,7 +44,7 @@ pub(crate) async fn create(session: &Session, name: &str, random: &mut Random) {
     run(session, &format!("DROP TABLE {name}_more")).await;
 }
 
-async fn run(session: &Session, sql: &str) {
+pub(crate) async fn run(session: &Session, sql: &str) {
     if let Err(e) = session.collect(sql).await {
         panic!("{sql}\nfails: {e}");
     }

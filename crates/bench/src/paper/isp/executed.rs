@@ -406,6 +406,7 @@ impl<'a> Loaded<'a> {
                 unit_pages: UNIT_PAGES,
                 limit_rows: None,
                 hidden: None,
+                matcher: None,
             };
             queue.submit(clock.now, Command::Scan(task)).expect("the queue has room");
         }

@@ -63,7 +63,7 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// How much the drive does: off, index, pages, rows, aggregate or auto
+    /// How much the drive does: off, index, matches, hints, pages, rows, aggregate or auto
     #[arg(long, value_name = "LEVEL", default_value_t = Offload::Auto)]
     offload: Offload,
 

@@ -4,7 +4,7 @@
 //!   parts ─► as many rows as should fit (by the bytes a row of the page before) ─► encode ─► too large? encode fewer
 //! ```
 //!
-//! Row pages are filled to approximately 8 KB, or more for tables with very many columns. Column pages are filled to
+//! Row pages are filled to approximately 8 KB, or more for tables with very many columns, or to the size that their table has. Column pages are filled to
 //! approximately 1 MB. A single row that is longer gets a page of its own, up to the largest page of the drive.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::EngineError;
 use crate::tables::definition::Layout;
 use crate::tables::table::Table;
 
-/// Bytes that a row page is filled to, unless its directory needs more.
+/// Bytes that a row page is filled to, unless its table has a size of its own, or its directory needs more.
 const ROW_PAGE_BYTES: usize = 8 << 10;
 /// Bytes that a column page is filled to.
 const COLUMN_PAGE_BYTES: usize = 1 << 20;
@@ -40,17 +40,25 @@ pub(super) struct Shape {
     pub(super) kind: PageKind,
     pub(super) limit_bytes: usize,
     page_bytes_max: usize,
+    align: Align,
 }
 
 impl Shape {
     pub(super) fn new(t: &Table, kind: PageKind, page_bytes_max: usize) -> Self {
         let types: Vec<_> = t.schema().columns.iter().map(|c| c.data_type).collect();
-        let wanted = match kind {
-            PageKind::Row => ROW_PAGE_BYTES.max(4 * TablePage::prefix_bytes(types.len())),
-            PageKind::Column => COLUMN_PAGE_BYTES,
+        let options = &t.def().options;
+        let (wanted, align) = match (kind, options.page_bytes) {
+            (PageKind::Row, Some(size)) => (size.get() as usize, Align::ReadUnit),
+            (PageKind::Row, None) => {
+                (ROW_PAGE_BYTES.max(4 * TablePage::prefix_bytes(types.len())), Align::Cell)
+            }
+            (PageKind::Column, _) => (COLUMN_PAGE_BYTES, Align::ReadUnit),
         };
-        let mut encodings: Vec<_> = (0..types.len() as u16).map(|c| t.def().options.encoding.of(c)).collect();
-        if kind == PageKind::Row || encodings.iter().all(|&e| e == EncodingChoice::Plain) {
+        let has_it = |e: &EncodingChoice| kind == PageKind::Column || e.is_whole_bytes();
+        let mut encodings: Vec<_> = (0..types.len() as u16)
+            .map(|c| Some(options.encoding.of(c)).filter(has_it).unwrap_or(EncodingChoice::Plain))
+            .collect();
+        if encodings.iter().all(|&e| e == EncodingChoice::Plain) {
             encodings.clear();
         }
         Self {
@@ -62,6 +70,7 @@ impl Shape {
             kind,
             limit_bytes: wanted.min(page_bytes_max),
             page_bytes_max,
+            align,
         }
     }
 
@@ -82,14 +91,12 @@ impl Shape {
             kind: PageKind::Column,
             limit_bytes: COLUMN_PAGE_BYTES.min(page_bytes_max),
             page_bytes_max,
+            align: Align::ReadUnit,
         }
     }
 
     pub(super) fn align(&self) -> Align {
-        match self.kind {
-            PageKind::Row => Align::Cell,
-            PageKind::Column => Align::ReadUnit,
-        }
+        self.align
     }
 
     pub(super) fn encode(
@@ -116,7 +123,7 @@ impl Shape {
         let mut shape = self.clone();
         for (choice, (column, stays)) in shape.encodings.iter_mut().zip(columns.iter().zip(stays)) {
             let is_encoded = matches!(column.values(), Values::Packed(_) | Values::Symbols(_));
-            if *stays && !is_encoded {
+            if *stays && !is_encoded && !choice.is_matchable() {
                 *choice = EncodingChoice::Plain;
             }
         }

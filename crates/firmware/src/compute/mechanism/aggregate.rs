@@ -2,14 +2,12 @@
 //!
 //! Groups come out when their table is full and at the end of the task, so the same group may come out more than once.
 
-use std::sync::Arc;
-
 use lode_command::{CommandError, GroupRows, ScanUnit};
 use lode_page::Column;
 use lode_program::answer::Member;
 use lode_program::{EvalError, GroupTable, Passed, Program};
 
-use super::{Columns, Fold, Mechanism, Stage};
+use super::{Asked, Columns, Fold, Mechanism, Stage};
 use crate::compute::columns::bad_page;
 use crate::compute::{Located, PageCost};
 
@@ -28,7 +26,8 @@ impl Mechanism for Aggregate {
     }
 
     /// Declines a program without an aggregation.
-    fn compile(&self, p: &Arc<Program>) -> Option<Stage> {
+    fn compile(&self, asked: &Asked) -> Option<Stage> {
+        let p = &asked.program;
         let grouped = !p.aggregation()?.group_by.is_empty();
         Some(Stage::Fold(Box::new(Compiled { table: GroupTable::new(p)?, grouped })))
     }

@@ -2,19 +2,21 @@
 //!
 //! Invariant: rows and groups come out of an exact member; [`End`] cannot say otherwise.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use lode_base::PageBuf;
 use lode_command::{Answer, CommandError, HiddenRows, PageRows, ScanUnit};
 use lode_program::{ColumnSource, Meter, Passed, Program, RowMask, Verdict};
 
-use super::{Exact, Fold, MECHANISMS, Page, Screen, Stage};
-use crate::compute::PageCost;
+use super::{Asked, Exact, Fold, MECHANISMS, Page, Screen, Stage};
 use crate::compute::columns::{Fetch, PageColumns};
+use crate::compute::{Located, PageCost};
 use crate::planted::{self, Planted};
 
 /// Compiled mechanisms in the order in which a page meets them.
 pub(crate) struct Chain {
-    program: Arc<Program>,
+    asked: Asked,
     answer: Answer,
     screens: Vec<Box<dyn Screen>>,
     end: End,
@@ -26,6 +28,8 @@ pub(crate) struct Chain {
 enum End {
     /// Its name is the answer: the host reads it and filters.
     Names,
+    /// A byte is the answer: whether the host has to read it, as far as the member knows.
+    Hint(Option<Box<dyn Exact>>),
     /// The whole page is the answer, where a row passes.
     Whole(Box<dyn Exact>),
     /// The rows that pass are the answer.
@@ -40,19 +44,21 @@ pub(crate) struct PageAnswer {
     pub(crate) rows: Option<PageRows>,
     /// Rows that pass and are not hidden.
     pub(crate) passed: u64,
+    /// Whether the host has to read it, if hints are the answer.
+    pub(crate) hint: Option<bool>,
     /// What it took so far: the answer itself is not in it.
     pub(crate) cost: PageCost,
 }
 
 impl Chain {
-    /// The members that `answer` names, for `program`.
+    /// The members that `answer` names, for what is asked.
     ///
     /// # Errors
     /// [`CommandError::Invalid`] when the answer is not the program's.
-    pub(crate) fn new(program: Arc<Program>, answer: Answer) -> Result<Self, CommandError> {
+    pub(crate) fn new(asked: Asked, answer: Answer) -> Result<Self, CommandError> {
         let named = MECHANISMS.iter().filter(|m| answer.members().contains(&m.member()));
-        let stages = named.filter_map(|m| m.compile(&program)).collect();
-        Self::of(program, answer, stages)
+        let stages = named.filter_map(|m| m.compile(&asked)).collect();
+        Self::of(asked, answer, stages)
     }
 
     /// A chain of these stages.
@@ -60,13 +66,9 @@ impl Chain {
     /// # Errors
     /// [`CommandError::Invalid`] when the answer is not the program's, or when what is answered were rows that nothing
     /// exact looked at.
-    pub(super) fn of(
-        program: Arc<Program>,
-        answer: Answer,
-        stages: Vec<Stage>,
-    ) -> Result<Self, CommandError> {
+    pub(super) fn of(asked: Asked, answer: Answer, stages: Vec<Stage>) -> Result<Self, CommandError> {
         let invalid = |what: &str| Err(CommandError::Invalid(what.into()));
-        if program.aggregation().is_some() != (answer == Answer::Aggregate) {
+        if asked.program.aggregation().is_some() != (answer == Answer::Aggregate) {
             return invalid("a program with an aggregation answers groups, and no other does");
         }
         let (mut screens, mut exact, mut fold) = (Vec::new(), None, None);
@@ -85,6 +87,7 @@ impl Chain {
         }
         let end = match (answer, exact, fold) {
             (Answer::Mapped | Answer::Index, None, None) => End::Names,
+            (Answer::Hints { .. }, exact, None) => End::Hint(exact),
             (Answer::Pages, Some(e), None) => End::Whole(e),
             (Answer::Rows, Some(e), None) => End::Rows(e),
             (Answer::Aggregate, Some(e), Some(f)) => End::Folded(e, f),
@@ -93,7 +96,7 @@ impl Chain {
             }
             _ => return invalid("the members of a task do not make its answer"),
         };
-        Ok(Self { program, answer, screens, end, hidden: None })
+        Ok(Self { asked, answer, screens, end, hidden: None })
     }
 
     /// The same chain, which hides these rows.
@@ -103,7 +106,7 @@ impl Chain {
 
     /// The program.
     pub(crate) fn program(&self) -> &Program {
-        &self.program
+        &self.asked.program
     }
 
     /// Gives the chain a program with another filter. What was folded so far stays.
@@ -111,13 +114,14 @@ impl Chain {
     /// # Panics
     /// When the program differs in anything else.
     pub(crate) fn narrow(&mut self, program: Arc<Program>) {
-        let old = &self.program;
+        let old = &self.asked.program;
         let same = old.schema() == program.schema()
             && old.projection() == program.projection()
             && old.slots() == program.slots()
             && old.aggregation() == program.aggregation();
         assert!(same, "a running task may change its filter and nothing else");
-        let narrowed = Self::new(program, self.answer).expect("the answer was the program's");
+        let asked = Asked { program, matcher: self.asked.matcher.clone() };
+        let narrowed = Self::new(asked, self.answer).expect("the answer was the program's");
         let mut narrowed = narrowed.hiding(self.hidden.take());
         if let (End::Folded(_, new), End::Folded(_, so_far)) = (&mut narrowed.end, &mut self.end) {
             std::mem::swap(new, so_far);
@@ -130,19 +134,31 @@ impl Chain {
     /// # Errors
     /// Those of the page; the chain is then of no use.
     pub(crate) fn page(&mut self, page: &Page<'_>, unit: &mut ScanUnit) -> Result<PageAnswer, CommandError> {
-        let (program, at) = (&*self.program, page.at);
+        let (program, at) = (&*self.asked.program, page.at);
         let mut cost = PageCost { looked_up: true, ..PageCost::default() };
         if let End::Folded(_, fold) = &self.end {
             fold.cost(0, &mut cost);
         }
         unit.counts.pages += 1;
-        let mut said = Verdict::Maybe;
+        let are_hints = matches!(self.end, End::Hint(_));
+        let of_hint = |flagged: bool| are_hints.then_some(flagged);
+        let (mut said, mut whole): (Verdict, Option<PageBuf>) = (Verdict::Maybe, None);
         for screen in &self.screens {
-            screen.cost(&mut cost);
-            match screen.verdict(page)? {
+            let looked = screen.verdict(page)?;
+            screen.cost(looked.verdict, page, &mut cost);
+            let is_read = looked.read.is_some();
+            if let Some((bytes, media_bytes)) = looked.read {
+                unit.counts.pages_read += 1;
+                unit.counts.media_bytes += media_bytes;
+                whole = Some(bytes);
+            }
+            match looked.verdict {
                 Verdict::No => {
-                    unit.counts.pages_skipped += 1;
-                    return Ok(PageAnswer { rows: None, passed: 0, cost });
+                    match is_read {
+                        true => unit.counts.pages_unmatched += 1,
+                        false => unit.counts.pages_skipped += 1,
+                    }
+                    return Ok(PageAnswer { rows: None, passed: 0, hint: of_hint(false), cost });
                 }
                 Verdict::Maybe => {}
                 Verdict::Yes => said = Verdict::Yes,
@@ -150,15 +166,18 @@ impl Chain {
         }
         let exact = match &self.end {
             End::Names => {
-                let name = PageRows { lpid: at.lpid, rows: 0, columns: Vec::new(), slots: None };
-                return Ok(PageAnswer { rows: Some(name), passed: 0, cost });
+                return Ok(PageAnswer { rows: Some(PageRows::name(at.lpid)), passed: 0, hint: None, cost });
             }
-            End::Whole(e) | End::Rows(e) | End::Folded(e, _) => e,
+            End::Hint(None) => return Ok(PageAnswer { rows: None, passed: 0, hint: of_hint(true), cost }),
+            End::Hint(Some(e)) | End::Whole(e) | End::Rows(e) | End::Folded(e, _) => e,
         };
 
-        unit.counts.pages_read += 1;
+        unit.counts.pages_read += u64::from(whole.is_none());
         let mut media_bytes = 0;
         let fetch: &mut Fetch<'_> = &mut |range| {
+            if let Some(whole) = &whole {
+                return slice_of(whole, at, range);
+            }
             let (bytes, from_media) = page.access.read(at, range)?;
             media_bytes += from_media;
             Ok(bytes)
@@ -167,21 +186,23 @@ impl Chain {
         let columns = &mut PageColumns::open(at.lpid, at.len_bytes(), program.schema(), fetch)?;
         let rows = columns.rows();
         let mut passed = exact.passed(at, columns, &mut meter)?;
-        exact.cost(rows as u64, &mut cost);
         debug_assert!(
             said != Verdict::Yes || passed.count() == rows,
             "page {}: a screen said Yes, and {} of {rows} rows pass",
             at.lpid,
             passed.count(),
         );
-        let mut whole = Passed::unfiltered(rows);
+        let mut all = Passed::unfiltered(rows);
         let hidden = || self.hidden.as_ref().and_then(|h| mask_of(h.of(at.lpid), rows));
         let proven = || if said == Verdict::Yes { None } else { hidden() };
         if let Some(hidden) = planted::instead(Planted::ProofOverHidden, hidden, proven) {
             passed.hide(&hidden);
-            whole.hide(&hidden);
+            all.hide(&hidden);
         }
         let count = passed.count();
+        // A hint needs no more rows than the first that passes.
+        let visited = if are_hints { passed.first().map_or(rows, |row| row + 1) } else { rows };
+        exact.cost(visited as u64, &mut cost);
         let mut answer = None;
         if count > 0 {
             match &mut self.end {
@@ -189,15 +210,16 @@ impl Chain {
                     fold.take(program, at, &passed, columns, unit)?;
                     fold.cost(count as u64, &mut cost);
                 }
-                End::Whole(_) => answer = Some(whole.rows_of(program, at.lpid, columns)?),
+                End::Whole(_) => answer = Some(all.rows_of(program, at.lpid, columns)?),
+                End::Hint(_) => {}
                 End::Rows(_) | End::Names => answer = Some(passed.rows_of(program, at.lpid, columns)?),
             }
         }
         cost.unpacked_bytes = columns.unpacked_bytes();
         unit.counts.media_bytes += media_bytes;
-        unit.counts.rows_in += rows as u64;
+        unit.counts.rows_in += visited as u64;
         unit.counts.values_compared += meter.values_compared;
-        Ok(PageAnswer { rows: answer, passed: count as u64, cost })
+        Ok(PageAnswer { rows: answer, passed: count as u64, hint: of_hint(count > 0), cost })
     }
 
     /// Whether something is left to answer after the last page.
@@ -208,9 +230,18 @@ impl Chain {
     /// Answers what is left after the last page.
     pub(crate) fn end(&mut self, unit: &mut ScanUnit) {
         if let End::Folded(_, fold) = &mut self.end {
-            fold.end(&self.program, unit);
+            fold.end(&self.asked.program, unit);
         }
     }
+}
+
+/// Bytes of a page that was read whole.
+fn slice_of(whole: &PageBuf, at: &Located, range: Range<u32>) -> Result<PageBuf, CommandError> {
+    if range.start > range.end || range.end as usize > whole.len() {
+        let what = format!("it has {} bytes, and its directory names {range:?}", whole.len());
+        return Err(CommandError::BadPage { lpid: at.lpid, what });
+    }
+    Ok(whole.slice(range.start as usize..range.end as usize))
 }
 
 /// A mask of the rows of a page with these numbers; `None` if the page has none of them.

@@ -8,7 +8,7 @@ use lode_command::CommandError;
 use lode_program::answer::Member;
 use lode_program::{EvalError, Meter, Passed, Program};
 
-use super::{Columns, Exact, Mechanism, Stage};
+use super::{Asked, Columns, Exact, Mechanism, Stage};
 use crate::compute::columns::bad_page;
 use crate::compute::{Located, PageCost};
 
@@ -25,8 +25,8 @@ impl Mechanism for Filter {
     }
 
     /// Never declines.
-    fn compile(&self, p: &Arc<Program>) -> Option<Stage> {
-        Some(Stage::Exact(Box::new(Compiled { program: p.clone() })))
+    fn compile(&self, asked: &Asked) -> Option<Stage> {
+        Some(Stage::Exact(Box::new(Compiled { program: asked.program.clone() })))
     }
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //!   program, answer ─► the members that the answer names, each compiled ─► Chain ─► a task runs it page by page
 //!
-//!   page ─► screens ─┬─ No: stays unread
-//!                    └─ Maybe, Yes ─┬─ names: the host reads the page and filters
+//!   page ─► screens ─┬─ No: stays unread, or is dropped as it is read
+//!                    └─ Maybe, Yes ─┬─ names, hints: the host reads the page and filters
 //!                                   └─ exact ─► rows that pass ─► hidden rows off ─┬─ rows
 //!                                                                                  └─ fold ─► groups
 //! ```
@@ -13,8 +13,9 @@
 //!
 //! | screens | exact member | hidden | the page answers |
 //! |---|---|---|---|
-//! | No | is not asked | any | nothing, unread |
-//! | Maybe or Yes | there is none | any | its name: something exact looks at it on the host |
+//! | No | is not asked | any | nothing; of hints, a 0 |
+//! | Maybe or Yes | there is none | any | its name or a 1: something exact looks at it on the host |
+//! | Maybe or Yes | is asked for a hint | any | a 1, if a row passes and is not hidden |
 //! | Maybe | no row | any | nothing |
 //! | Maybe | some rows | none | those rows |
 //! | Maybe | some rows | some | those rows without the hidden ones, which may be none |
@@ -34,14 +35,15 @@
 mod aggregate;
 mod chain;
 mod filter;
+mod matcher;
 mod page_index;
 mod stage;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use chain::{Chain, PageAnswer};
-pub(crate) use stage::{Columns, Exact, Fold, Mechanism, Page, Screen, Stage};
+pub(crate) use stage::{Asked, Columns, Exact, Fold, Looked, Mechanism, Page, Screen, Stage};
 
 /// The mechanisms, in the order in which a page meets them.
 pub(crate) static MECHANISMS: &[&dyn Mechanism] =
-    &[&page_index::PageIndex, &filter::Filter, &aggregate::Aggregate];
+    &[&page_index::PageIndex, &matcher::PatternMatcher, &filter::Filter, &aggregate::Aggregate];

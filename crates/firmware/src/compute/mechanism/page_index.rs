@@ -10,7 +10,7 @@ use lode_program::answer::Member;
 use lode_program::index::verdict;
 use lode_program::{Program, Verdict};
 
-use super::{Mechanism, Page, Screen, Stage};
+use super::{Asked, Looked, Mechanism, Page, Screen, Stage};
 use crate::compute::PageCost;
 
 /// The member of the table.
@@ -26,20 +26,21 @@ impl Mechanism for PageIndex {
     }
 
     /// Declines a program without a filter: every page has rows that pass.
-    fn compile(&self, p: &Arc<Program>) -> Option<Stage> {
+    fn compile(&self, asked: &Asked) -> Option<Stage> {
+        let p = &asked.program;
         p.filter().is_some().then(|| Stage::Screen(Box::new(Compiled { program: p.clone() })))
     }
 }
 
 impl Screen for Compiled {
-    fn verdict(&self, page: &Page<'_>) -> Result<Verdict, CommandError> {
-        Ok(match page.access.index_entry(page.at)? {
+    fn verdict(&self, page: &Page<'_>) -> Result<Looked, CommandError> {
+        Ok(Looked::unread(match page.access.index_entry(page.at)? {
             Some((rule, entry)) => verdict(&self.program, &rule, &entry),
             None => Verdict::Maybe,
-        })
+        }))
     }
 
-    fn cost(&self, cost: &mut PageCost) {
+    fn cost(&self, _: Verdict, _: &Page<'_>, cost: &mut PageCost) {
         cost.index = true;
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use lode_base::PageBuf;
 use lode_command::{CommandError, ScanUnit};
 use lode_program::answer::Member;
-use lode_program::{Meter, Passed, Program, Verdict};
+use lode_program::{Matcher, Meter, Passed, Program, Verdict};
 
 use crate::compute::columns::{Fetch, PageColumns};
 use crate::compute::{Located, PageAccess, PageCost};
@@ -14,8 +15,17 @@ pub(crate) trait Mechanism: Sync {
     /// The name by which answers and levels of offload ask for it.
     fn member(&self) -> Member;
 
-    /// What it does for a program; `None` when it can do nothing.
-    fn compile(&self, p: &Arc<Program>) -> Option<Stage>;
+    /// What it does for a task; `None` when it can do nothing.
+    fn compile(&self, asked: &Asked) -> Option<Stage>;
+}
+
+/// What a task asks of its pages.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    /// The filter, and the projection or aggregation.
+    pub(crate) program: Arc<Program>,
+    /// Keys of pages that have rows which pass.
+    pub(crate) matcher: Option<Arc<Matcher>>,
 }
 
 /// A compiled mechanism, by what it may say.
@@ -45,10 +55,25 @@ pub(crate) trait Screen: Send {
     ///
     /// # Errors
     /// When what it looks at cannot be read.
-    fn verdict(&self, page: &Page<'_>) -> Result<Verdict, CommandError>;
+    fn verdict(&self, page: &Page<'_>) -> Result<Looked, CommandError>;
 
-    /// Adds what asking it of a page costs.
-    fn cost(&self, cost: &mut PageCost);
+    /// Adds what it cost to say this of a page.
+    fn cost(&self, said: Verdict, page: &Page<'_>, cost: &mut PageCost);
+}
+
+/// What a screen said of a page.
+pub(crate) struct Looked {
+    /// Whether rows pass.
+    pub(crate) verdict: Verdict,
+    /// The whole page, if the screen read it, and how many bytes that took from the medium.
+    pub(crate) read: Option<(PageBuf, u64)>,
+}
+
+impl Looked {
+    /// A verdict on a page that stays unread.
+    pub(crate) fn unread(verdict: Verdict) -> Self {
+        Self { verdict, read: None }
+    }
 }
 
 /// Says of each row whether it passes.
