@@ -164,7 +164,7 @@ fn a_directory_that_cannot_be_written_is_one_line() {
     // Before anything runs.
     fail(["paper", "all", "--out", &file], 1, &["file"]);
     fail(["paper", "all"], 2, &["--out"]);
-    fail(["paper", "yoursql"], 2, &["yoursql"]);
+    fail(["paper", "flixr"], 2, &["flixr"]);
 }
 
 /// The page has every figure of every paper; what lies beside it is what each paper writes by itself.

@@ -28,6 +28,7 @@ pub use planted::{Planted, plant};
 pub use storage::clock::{Agent, ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use storage::columns::PageColumns;
 pub use storage::pool::PoolStats;
+pub use storage::read_ahead::Ahead;
 pub use storage::store::LinkStats;
 pub use tables::{
     AllObjects, COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Few, Fill, Hidden,

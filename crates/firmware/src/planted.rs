@@ -48,6 +48,10 @@ lode_base::planted_faults! {
     FailedFlushForgotten: "a mapping or index page that could not be written counts as written",
     // Scans.
     ProofOverHidden: "the rows of a page that a scan hides come out where the page's index entry proves that all pass",
+    MatcherKeyBit: "a matcher looks for its first key with a bit of it changed",
+    MatcherAllForAny: "a matcher lets only pages through that have all of its keys, where any is enough",
+    HintCleared: "the hints of the last pages of a task are 0",
+    ScanOfAnotherView: "a scan reads pages as they are now, and not as its view shows them",
     // Garbage collection.
     MoveOverNewer: "a move takes the place of a newer write",
     MoveForgets: "a move frees a page without moving it",

@@ -57,7 +57,9 @@ fn scan(view: ViewId, e: ExtentId, answer: Answer) -> Command {
         }
         _ => program(true),
     };
-    let pages = vec![PageRange { extent: e, first: 0, count: 1024 }];
+    // Ranges that follow each other, as the host deals them out.
+    let range = |first, count| PageRange { extent: e, first, count };
+    let pages = vec![range(0, 1), range(1, 1), range(2, 1022)];
     Command::Scan(ScanTask {
         view,
         pages,

@@ -24,6 +24,8 @@ pub struct LodeOptions {
     pub profile: String,
     /// `lode.queue_depth`: on a modelled device, the most tasks of a scan that are under way at a time.
     pub queue_depth: u32,
+    /// `lode.prefetch`: on a modelled device, whether pages that the drive names are read ahead of the host's work on them.
+    pub prefetch: bool,
     /// `lode.default_changes`: where changes of few rows go in tables whose CREATE TABLE does not say.
     pub default_changes: Changes,
     /// `lode.durability`: when commits are durable.
@@ -141,6 +143,7 @@ impl Default for LodeOptions {
             bulk_rows: 100_000,
             profile: "none".into(),
             queue_depth: 32,
+            prefetch: true,
             default_changes: Changes::Delta,
             durability: CommitDurability::default(),
             short_statements: true,
@@ -197,13 +200,8 @@ impl ExtensionOptions for LodeOptions {
                     .parse()
                     .map_err(|()| bad(key, value, "commit, group(milliseconds, from 1 to 60000) or none"))?;
             }
-            "short_statements" => {
-                self.short_statements = match value.to_ascii_lowercase().as_str() {
-                    "on" | "true" => true,
-                    "off" | "false" => false,
-                    _ => return Err(bad(key, value, "on or off")),
-                };
-            }
+            "short_statements" => self.short_statements = switch(key, value)?,
+            "prefetch" => self.prefetch = switch(key, value)?,
             "planner" => {
                 self.planner = value.parse().map_err(|()| bad(key, value, "off or cost"))?;
             }
@@ -258,17 +256,34 @@ impl ExtensionOptions for LodeOptions {
                 "The modelled device, or none; chosen when the drive is opened",
             ),
             entry(
+                "prefetch",
+                on_or_off(self.prefetch),
+                "Whether the host reads named pages ahead of its work, on a modelled device: on or off",
+            ),
+            entry(
                 "queue_depth",
                 self.queue_depth.to_string(),
                 "Tasks of a scan under way at a time on a modelled device, at most",
             ),
             entry(
                 "short_statements",
-                if self.short_statements { "on" } else { "off" }.into(),
+                on_or_off(self.short_statements),
                 "Whether statements by a key run without DataFusion's planner: on or off",
             ),
         ]
     }
+}
+
+fn switch(key: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(bad(key, value, "on or off")),
+    }
+}
+
+fn on_or_off(on: bool) -> String {
+    if on { "on" } else { "off" }.into()
 }
 
 fn bad(key: &str, value: &str, expected: &str) -> DataFusionError {

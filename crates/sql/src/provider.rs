@@ -21,6 +21,7 @@ use lode_engine::{Deferral, Snapshot, Table};
 
 use crate::arrow_convert::arrow_type;
 use crate::hidden_columns::HiddenValues;
+use crate::options::LodeOptions;
 use crate::scan::{Access, FilterOver, LodeScanExec, ScanSpec, engine_error, estimate};
 use crate::translate::{lower, translate_filter};
 use crate::{Offload, StatementCounts};
@@ -64,6 +65,21 @@ impl LodeTable {
         let schema = Arc::new(Schema::new(fields));
         let hidden = OnceLock::new();
         Self { snapshot, table, offload, counts, schema, columns, constraints, hidden }
+    }
+
+    /// All columns that the engine has, also dropped and hidden ones, each under its number as a name.
+    pub(crate) fn of_engine(snapshot: Snapshot, table: Arc<Table>, counts: Arc<StatementCounts>) -> Self {
+        let types = table.def().columns.iter().map(|c| arrow_type(c.ty.data_type));
+        let fields = types.enumerate().map(|(number, t)| Field::new(number.to_string(), t, true));
+        let (schema, columns) =
+            (Schema::new(fields.collect::<Vec<_>>()), (0..table.def().columns.len() as u16).collect());
+        Self {
+            schema: Arc::new(schema),
+            columns,
+            constraints: Constraints::default(),
+            hidden: OnceLock::new(),
+            ..Self::new(snapshot, table, Offload::default(), counts)
+        }
     }
 
     /// The same with these columns alone, by number, under these names. What is no column any more is left out.
@@ -163,6 +179,7 @@ impl TableProvider for LodeTable {
             snapshot: snapshot.clone(),
             table: table.clone(),
             offload: self.offload,
+            prefetch: LodeOptions::of(state.config_options()).prefetch,
             counts: self.counts.clone(),
             output: self.stored_columns(projection),
             schema: Arc::new(self.schema.project(projection)?),

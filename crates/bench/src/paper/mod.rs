@@ -18,6 +18,7 @@ pub mod report;
 pub mod row;
 pub mod run;
 pub mod table;
+pub mod yoursql;
 
 pub use figure::{Figure, Paper, Plot};
 pub use report::{FigureReport, Report};
@@ -25,7 +26,7 @@ pub use row::{Aim, Method, Row, X};
 pub use run::{Run, Scale, SizeOption, Stop};
 
 /// All papers, in the order of the command line.
-pub const PAPERS: &[&Paper] = &[&isp::PAPER, &eleos::PAPER];
+pub const PAPERS: &[&Paper] = &[&isp::PAPER, &yoursql::PAPER, &eleos::PAPER];
 
 #[cfg(test)]
 mod tests {

@@ -44,6 +44,16 @@ impl From<Layout> for Pages {
 }
 
 impl Table {
+    /// The statement that creates the table with another name and these options.
+    pub fn create_as(&self, name: &str, options: &str) -> String {
+        format!("CREATE TABLE {name} ({}) {options}", self.columns)
+    }
+
+    /// The first column, which is the first of the key.
+    pub fn first_column(&self) -> &'static str {
+        self.columns.split(' ').next().expect("a table has columns")
+    }
+
     /// The statement that creates the table.
     pub fn create(&self, pages: Pages) -> String {
         let layout = match pages.layout {

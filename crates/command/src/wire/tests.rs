@@ -279,3 +279,19 @@ proptest! {
         let _ = read(&bytes, take_device_error);
     }
 }
+
+#[test]
+fn hints_that_no_extent_has_or_that_say_neither_yes_nor_no_are_refused() {
+    let unit = |page: u16, bytes: &[u8]| {
+        let hints = vec![PageHints { first: extent(5).page(page), bytes: bytes.to_vec() }];
+        let outcome = Outcome::Unit(ScanUnit { hints, ..ScanUnit::default() });
+        let c = completion(outcome);
+        written(|w| put_completion(w, &c))
+    };
+    let taken = |bytes: &[u8]| read(bytes, |r| take_completion(r, &geometry()));
+    assert!(taken(&unit(1023, &[1])).is_ok());
+    for (page, bytes) in [(1023, &[0, 1][..]), (0, &[2]), (0, &[])] {
+        let e = taken(&unit(page, bytes)).unwrap_err().to_string();
+        assert!(e.contains("hints of pages that no extent has"), "{e}");
+    }
+}

@@ -238,6 +238,9 @@ impl ReferenceAction {
     }
 }
 
+/// Bytes that a row page is filled to, unless its table has a size of its own, or its directory needs more.
+pub(super) const ROW_PAGE_BYTES: usize = 8 << 10;
+
 /// The options of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableOptions {
@@ -454,6 +457,14 @@ impl IndexDef {
 }
 
 impl TableDef {
+    /// Bytes that its row pages are filled to.
+    pub(super) fn row_page_bytes(&self) -> usize {
+        match self.options.page_bytes {
+            Some(size) => size.get() as usize,
+            None => ROW_PAGE_BYTES.max(4 * TablePage::prefix_bytes(self.columns.len())),
+        }
+    }
+
     /// Checks names, counts and column numbers.
     pub(super) fn check(&self) -> Result<(), EngineError> {
         let columns = self.columns.len();
@@ -484,10 +495,13 @@ impl TableDef {
                 let what = "page_bytes is the size of row pages: the table needs layout = 'row'";
                 return Err(EngineError::invalid(&self.name, what));
             }
+            // Columns that nobody sees come and go with ALTER TABLE and indexes, which must not fail for that.
+            let columns = self.columns.iter().filter(|c| !c.is_dropped && c.hidden.is_none()).count();
             let directory_bytes = TablePage::prefix_bytes(columns);
             if directory_bytes * 4 > size.get() as usize {
                 let what = format!(
-                    "page_bytes = {} is too small: what says where {columns} columns are would take {directory_bytes} of them",
+                    "page_bytes = {} is too small for {columns} columns: their directory takes {directory_bytes} bytes, more than a \
+                     quarter",
                     size.get()
                 );
                 return Err(EngineError::invalid(&self.name, what));

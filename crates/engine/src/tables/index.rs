@@ -405,6 +405,12 @@ fn bytes_of(v: &Value, data_type: DataType) -> Option<Vec<u8>> {
     Some(out)
 }
 
+fn all_bytes_of(values: &[Value], data_type: DataType) -> Option<Vec<Vec<u8>>> {
+    let values = values.iter().filter(|v| **v != Value::Null);
+    let each: BTreeSet<Vec<u8>> = values.map(|v| bytes_of(v, data_type)).collect::<Option<_>>()?;
+    Some(each.into_iter().collect())
+}
+
 /// Returns the values that column `c` may have in a row that passes, if the terms list them.
 pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
     terms.iter().find_map(|term| match term {
@@ -415,13 +421,9 @@ pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Ve
             };
             Some(vec![bytes_of(&v, data_type)?])
         }
-        Expr::In { value, list } if **value == Expr::Column(c) => {
-            let values: BTreeSet<Vec<u8>> = list
-                .iter()
-                .filter(|v| **v != Value::Null)
-                .map(|v| bytes_of(v, data_type))
-                .collect::<Option<_>>()?;
-            Some(values.into_iter().collect())
+        Expr::In { value, list } if **value == Expr::Column(c) => all_bytes_of(list, data_type),
+        Expr::InKeys { value, keys } if **value == Expr::Column(c) => {
+            all_bytes_of(&keys.listed(data_type)?, data_type)
         }
         _ => None,
     })

@@ -13,7 +13,7 @@ use super::own::{OwnChanges, is_held};
 use super::planted_cuts::{self, Planted};
 use super::table::Table;
 use crate::storage::columns::{self, PageColumns};
-use crate::storage::read_ahead::ColumnReads;
+use crate::storage::read_ahead::{Ahead, ColumnReads, PageReads};
 use crate::storage::view::View;
 use crate::trees::Snapshot;
 use crate::{EngineError, LinkStats};
@@ -161,11 +161,15 @@ impl Snapshot {
         Ok(page)
     }
 
-    /// With a modelled device: reads of these columns ahead of [`Snapshot::read_columns`], as many pages at a time as the host's
-    /// queue is deep. With `few`, at first one at a time.
-    pub fn read_ahead(&self, columns: Vec<u16>, few: bool) -> Option<ReadAhead> {
+    /// With a modelled device: reads of these columns of the table ahead of [`Snapshot::read_columns`], as many commands at a time as
+    /// the host's queue is deep, if `ahead` does not say otherwise.
+    pub fn read_ahead(&self, t: &Table, columns: Vec<u16>, ahead: Ahead) -> Option<ReadAhead> {
         let depth = self.host()?.depth().min(self.storage().store().identity().queue_depth_max);
-        let reads = ColumnReads::new(self.view().clone(), columns, depth, few);
+        let reads = match t.row_page_bytes() {
+            Some(page_bytes) => PageReads::Whole { page_bytes },
+            None => PageReads::Parts,
+        };
+        let reads = ColumnReads::new(self.view().clone(), columns, reads, depth, ahead);
         Some(ReadAhead { snapshot: self.clone(), reads })
     }
 }
@@ -180,6 +184,14 @@ impl ReadAhead {
     /// Pages that are worth knowing ahead.
     pub fn depth(&self) -> usize {
         self.reads.depth()
+    }
+
+    /// Begins to read pages that are wanted, as many as may be under way.
+    ///
+    /// # Errors
+    /// Those of the drive. All pages that were wanted are forgotten then.
+    pub fn start(&mut self) -> Result<(), EngineError> {
+        self.reads.start(self.snapshot.tables_state())
     }
 
     /// The host will want this page, after those that it wanted before.

@@ -157,7 +157,11 @@ impl Scan {
             depth = host.depth().min(snapshot.storage().store().identity().queue_depth_max);
             // Each part answers its own groups, so fewer parts answer fewer groups.
             let parts = if task.program.aggregation().is_some() { 1 } else { PARTS_A_TASK };
-            part_pages = (pages / (depth * parts)).clamp(1, task.unit_pages);
+            // Hints are a byte a page, so that a task of few pages would mostly be its command.
+            part_pages = match task.answer {
+                Answer::Hints { .. } => task.unit_pages,
+                _ => (pages / (depth * parts)).clamp(1, task.unit_pages),
+            };
         }
         // Parts are taken from the end.
         task.pages.reverse();

@@ -18,7 +18,7 @@ use lode_program::IndexRule;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::KnownBounds;
-use super::definition::{Changes, IndexDef, IndexKind, KeyIndex, TableDef};
+use super::definition::{Changes, IndexDef, IndexKind, KeyIndex, Layout, TableDef};
 use super::delta::{Delta, Directory, RowsOf, delta_extent};
 use super::statistics::{TableSize, TableStatistics};
 use crate::storage::columns::PageOwner;
@@ -417,6 +417,13 @@ impl Table {
     /// Bytes of its pages.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes of a page on average, at least those that pages are filled to, if all of them are row pages. A long row has a longer page
+    /// of its own.
+    pub(super) fn row_page_bytes(&self) -> Option<usize> {
+        let mean = self.bytes().div_ceil(self.pages().max(1)) as usize;
+        (self.def.options.layout == Layout::Row).then(|| self.def.row_page_bytes().max(mean))
     }
 
     /// Mapped pages.

@@ -18,6 +18,7 @@ use lode_program::Program;
 use crate::ScanPlacement;
 use crate::compute::mechanism::{Asked, Chain, Page, PageAnswer};
 use crate::compute::{Located, PageAccess, PageCost};
+use crate::planted::{self, Planted};
 
 /// A unit whose answer is at least this large ends.
 const UNIT_BYTES: u64 = 1 << 20;
@@ -149,7 +150,8 @@ impl ScanRun {
         pages.charge(self.placement, &cost);
         unit.pages.extend(rows);
         if let Some(flagged) = hint {
-            unit.hint(at.lpid, flagged);
+            let is_last = self.range + 1 == self.pages.len();
+            unit.hint(at.lpid, planted::instead(Planted::HintCleared, || flagged, || flagged && !is_last));
         }
         Ok(cost.bytes_out)
     }

@@ -17,6 +17,7 @@ use crate::ScanPlacement;
 use crate::compute::{Located, PageAccess, PageCost};
 use crate::entry::Entry;
 use crate::pages::OldIndex;
+use crate::planted::{self, Planted};
 
 /// What filters rows. A pattern matcher knows no rows, so that cores filter them.
 fn rows_of(m: &Model, placement: ScanPlacement) -> ScanPlacement {
@@ -74,7 +75,8 @@ impl PageAccess for UnitAccess<'_> {
         for p in range.first..range.first + range.count {
             let lpid = range.extent.page(p);
             let mut entry = page.as_ref().and_then(|m| m.load(p));
-            if let Some(v) = pages.versions().find(lpid, commit) {
+            let old_version = || pages.versions().find(lpid, commit);
+            if let Some(v) = planted::instead(Planted::ScanOfAnotherView, old_version, || None) {
                 entry = v.entry;
                 old.insert(lpid, v.index);
             }

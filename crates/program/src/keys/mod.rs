@@ -18,6 +18,7 @@ mod wire;
 use std::ops::RangeInclusive;
 
 pub use bloom::Bloom;
+use lode_page::{DataType, Value};
 pub(crate) use wire::{put_keys, take_keys};
 
 use crate::bits;
@@ -192,6 +193,29 @@ impl KeySet {
             Self::Numbers(NumberKeys::List(_)) | Self::Strings(StringKeys::List(_)) => "list",
             Self::Numbers(NumberKeys::Bitmap { .. }) => "bitmap",
             Self::Numbers(NumberKeys::Bloom { .. }) | Self::Strings(StringKeys::Bloom { .. }) => "Bloom",
+        }
+    }
+}
+
+impl KeySet {
+    /// The values of a list of keys of type `t`, ascending; `None` if the set is no list, or its keys are of another type.
+    pub fn listed(&self, t: DataType) -> Option<Vec<Value>> {
+        match (self, t) {
+            (
+                Self::Numbers(NumberKeys::List(l)),
+                DataType::SmallInt
+                | DataType::Integer
+                | DataType::BigInt
+                | DataType::Date
+                | DataType::Timestamp,
+            ) => Some(l.iter().map(|k| Value::Int(*k)).collect()),
+            (Self::Numbers(NumberKeys::List(l)), DataType::Decimal { .. }) => {
+                Some(l.iter().map(|k| Value::Decimal((*k).into())).collect())
+            }
+            (Self::Strings(StringKeys::List(l)), DataType::Text | DataType::Bytea) => {
+                Some(l.iter().map(|k| Value::Bytes(k.clone())).collect())
+            }
+            _ => None,
         }
     }
 }

@@ -18,8 +18,8 @@ use lode_base::wire::Reader;
 use lode_base::{SessionId, Split, ViewId, VirtualTime};
 use lode_command::wire::{Instead, put_command, take_completion};
 use lode_command::{
-    Answer, Command, CommandError, Completion, DeviceError, Outcome, PageHints, Queue, Refused, Reply,
-    ScanTask, ScanUnit, SessionWrite, Tag, Until,
+    Answer, Command, CommandError, Completion, DeviceError, Outcome, PageHints, PageRange, Queue, Refused,
+    Reply, ScanTask, ScanUnit, SessionWrite, Tag, Until,
 };
 use lode_page::Column;
 use lode_program::Program;
@@ -530,12 +530,14 @@ fn fits(task: &ScanTask, unit: &ScanUnit) -> bool {
         .groups
         .iter()
         .all(|g| task.answer == Answer::Aggregate && are(&g.columns, &mut p.group_types().iter().copied()));
+    // A run goes on where one range of the task ends and another begins.
     let of_task = |h: &PageHints| {
-        let (first, end) = (usize::from(h.first.page()), usize::from(h.first.page()) + h.bytes.len());
-        task.pages.iter().any(|r| {
-            let of_range = usize::from(r.first)..usize::from(r.first) + usize::from(r.count);
-            r.extent == h.first.extent() && of_range.start <= first && end <= of_range.end
-        })
+        let (extent, first) = (h.first.extent(), usize::from(h.first.page()));
+        let has = |r: &PageRange, page| {
+            (usize::from(r.first)..usize::from(r.first) + usize::from(r.count)).contains(&page)
+        };
+        (first..first + h.bytes.len())
+            .all(|page| task.pages.iter().any(|r| r.extent == extent && has(r, page)))
     };
     let hinted: usize = unit.hints.iter().map(|h| h.bytes.len()).sum();
     let hints = match task.answer {

@@ -7,7 +7,7 @@ use lode_command::{
     Answer, Command, CommandError, GroupRows, HiddenRows, PageHints, PageRange, PageRows, Reply, ScanTask,
 };
 use lode_page::{DataType, Value};
-use lode_program::{CompareOp, Expr, Program};
+use lode_program::{CompareOp, Expr, Matcher, Program};
 
 use super::{Done, ROWS, World, groups};
 use crate::content::{KEYS, Row, VALUES, integer, schema};
@@ -101,16 +101,11 @@ impl World<'_> {
             asked.limit_rows = None;
             asked.groups = Some((r.once_in(2), r.skewed(1, 100) as u32));
         }
-        let mut program =
-            Program::check(schema(), Some(asked.filter.expr()), asked.projection.clone(), asked.slots)
-                .expect("the program is of the schema");
-        if let Some((by_value, groups_max)) = asked.groups {
-            let of = groups::aggregation(by_value, groups_max);
-            program = program.with_aggregation(of).expect("the aggregation is of the schema");
-        }
         if r.once_in(3) {
             asked.hidden = Arc::new(hidden(&state, &extents, &mut r));
         }
+        let matcher = matcher_of(&mut asked.filter, &mut r);
+        let program = program_of(&asked);
         let task = ScanTask {
             view,
             pages: pages.clone(),
@@ -119,7 +114,7 @@ impl World<'_> {
             unit_pages,
             limit_rows: asked.limit_rows,
             hidden: (!asked.hidden.is_empty()).then(|| asked.hidden.clone()),
-            matcher: None,
+            matcher: matcher.map(Arc::new),
         };
         let (units, end) = crate::host::scan(&*self.device, Command::Scan(task), cancel)?;
         if self.faults.is_cut() {
@@ -137,6 +132,33 @@ impl World<'_> {
             groups.extend(u.groups);
         }
         asked.holds(&state, &pages, &answered, &groups)
+    }
+}
+
+/// A filter of one key now and then, and the keys that a matcher looks for: the value of the key as the pages have it, alone or beside
+/// bytes of which either is enough.
+fn matcher_of(filter: &mut Filter, r: &mut Random) -> Option<Matcher> {
+    if !r.once_in(3) {
+        return None;
+    }
+    filter.high = filter.low;
+    let key = filter.low.to_le_bytes();
+    let matcher = match r.once_in(2) {
+        true => Matcher::of_keys(&[&key], 1 << 1),
+        false => Matcher::of_keys(&[&key, b"in no page"], 1 << 1 | 1 << 2 | 1 << 3),
+    };
+    Some(matcher.expect("few keys, and short ones"))
+}
+
+fn program_of(asked: &Asked) -> Program {
+    let program = Program::check(schema(), Some(asked.filter.expr()), asked.projection.clone(), asked.slots);
+    let program = program.expect("the program is of the schema");
+    match asked.groups {
+        None => program,
+        Some((by_value, groups_max)) => {
+            let of = groups::aggregation(by_value, groups_max);
+            program.with_aggregation(of).expect("the aggregation is of the schema")
+        }
     }
 }
 

@@ -40,8 +40,8 @@ pub(super) struct Estimate {
     /// The rows before any condition: what keys refer to.
     pub(super) rows_before: f64,
     pub(super) columns: Vec<ColumnEstimate>,
-    /// The rows that are looked at to answer these: those of the tables below.
-    pub(super) rows_read: f64,
+    /// The rows of the tables below for which a key would be looked up in a key set: those that pass the other conditions of their scans.
+    pub(super) looked_up: f64,
 }
 
 /// What is expected of a column.
@@ -139,7 +139,7 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
             rows: UNKNOWN_ROWS,
             rows_before: UNKNOWN_ROWS,
             columns: vec![ColumnEstimate::computed(UNKNOWN_ROWS); spec.schema().fields().len()],
-            rows_read: UNKNOWN_ROWS,
+            looked_up: UNKNOWN_ROWS,
         });
     }
     let known = spec.snapshot.statistics(&spec.table).map_err(engine_error)?;
@@ -154,11 +154,12 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
             ColumnEstimate { domain, most: f64::INFINITY, is_stored: true }
         }
     };
+    let passed = (rows * spec.selectivity).max(1.0);
     Ok(Estimate {
-        rows: (rows * spec.selectivity).max(1.0).min(scan.fetch().map_or(rows, |n| n as f64)),
+        rows: passed.min(scan.fetch().map_or(rows, |n| n as f64)),
         rows_before: rows,
         columns: spec.output.iter().map(column).collect(),
-        rows_read: rows,
+        looked_up: passed,
     })
 }
 
@@ -211,12 +212,12 @@ fn of_aggregate(aggregate: &AggregateExec) -> Result<Estimate> {
     };
     let mut columns: Vec<ColumnEstimate> = places.iter().map(column).collect();
     columns.resize(aggregate.schema().fields().len(), ColumnEstimate::computed(rows));
-    Ok(Estimate { rows, rows_before, columns, rows_read: below.rows_read })
+    Ok(Estimate { rows, rows_before, columns, looked_up: below.looked_up })
 }
 
 /// The estimate of a join of these sides.
 pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estimate) -> Estimate {
-    let rows_read = left.rows_read + right.rows_read;
+    let looked_up = left.looked_up + right.looked_up;
     // The least number of values that one side's keys and the other side's have.
     let mut met: f64 = 1.0;
     let (mut left_share, mut right_share): (f64, f64) = (1.0, 1.0);
@@ -246,7 +247,7 @@ pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estima
     let both = |rows: f64| {
         let columns = left.columns.iter().chain(&right.columns).copied().collect();
         let rows_before = left.rows_before.max(right.rows_before).max(rows);
-        Estimate { rows, rows_before, columns, rows_read }
+        Estimate { rows, rows_before, columns, looked_up }
     };
     let whole = match join.join_type() {
         JoinType::Inner => both(inner),
@@ -272,7 +273,7 @@ pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estima
         JoinType::LeftMark => mark(left),
         JoinType::RightMark => mark(right),
     };
-    let whole = Estimate { rows_read, ..whole };
+    let whole = Estimate { looked_up, ..whole };
     match &join.projection {
         Some(places) => projected(whole, places.iter().map(|&i| Some(i))),
         None => whole,
@@ -283,5 +284,5 @@ fn of_unknown(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
     let known = StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?;
     let rows = known.num_rows.get_value().map_or(UNKNOWN_ROWS, |n| *n as f64).max(1.0);
     let columns = vec![ColumnEstimate::computed(rows); plan.schema().fields().len()];
-    Ok(Estimate { rows, rows_before: rows, columns, rows_read: rows })
+    Ok(Estimate { rows, rows_before: rows, columns, looked_up: rows })
 }

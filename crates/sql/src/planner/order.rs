@@ -189,7 +189,7 @@ impl Search<'_> {
             true => cost::hash_join(rows, self.threads),
             false => cost::nested_loops(rows, self.threads),
         };
-        let asked = probe.iter().filter(|&i| shares[i] < 1.0).map(|i| self.of.inputs[i].rows_read);
+        let asked = probe.iter().filter(|&i| shares[i] < 1.0).map(|i| self.of.inputs[i].looked_up);
         let looked_up = asked.map(cost::keys_looked_up).sum::<f64>() / self.threads as f64;
 
         let best = self.best(build);

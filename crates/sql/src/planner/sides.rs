@@ -48,7 +48,7 @@ fn cost_of(
     let is_asked = |(_, p): &&(usize, usize)| probe.columns[*p].is_stored && build.rows <= cost::KEYS_MAX;
     for &(b, p) in sent.iter().filter(is_asked) {
         share = share.min(Estimate::key_share(build.distinct(b), probe.columns[p].domain));
-        looked_up = cost::keys_looked_up(probe.rows_read) / threads as f64;
+        looked_up = cost::keys_looked_up(probe.looked_up) / threads as f64;
     }
     let answered = cost::answered(build.rows, build.columns.len())
         + cost::answered(probe.rows * share, probe.columns.len());

@@ -24,7 +24,7 @@ use crate::translate::{lower, translate_filter};
 use crate::{Offload, StatementCounts};
 
 /// A B+-tree index is used if it leaves at most this fraction (1/n) of the pages.
-const INDEX_PART_MAX: u64 = 4;
+pub(super) const INDEX_PART_MAX: u64 = 4;
 /// Estimate: one in this many rows passes on a page that an index names.
 const ROWS_A_PAGE_PASS: u64 = 16;
 /// Up to this many pages of an index are read by one thread.

@@ -123,13 +123,14 @@ fn run(
     Ok(taken)
 }
 
-/// The share of rows that passed. Skipped pages are assumed to have as many rows as the pages that were read.
+/// The share of rows that passed. Pages that were skipped or dropped are assumed to have as many rows as those whose rows were looked at.
 fn part_passed(c: &ScanCounts) -> f64 {
-    if c.pages_read == 0 || c.rows_in == 0 {
+    let pages = c.pages_read.saturating_sub(c.pages_unmatched);
+    if pages == 0 || c.rows_in == 0 {
         return if c.pages == 0 { 1.0 } else { 0.0 };
     }
-    let rows_looked_at = c.rows_in as f64 * c.pages as f64 / c.pages_read as f64;
-    (c.rows_out as f64 / rows_looked_at).clamp(0.0, 1.0)
+    let rows = c.rows_in as f64 * c.pages as f64 / pages as f64;
+    (c.rows_out as f64 / rows).clamp(0.0, 1.0)
 }
 
 /// Pages spread evenly over the table.
@@ -264,6 +265,8 @@ mod tests {
             ..Default::default()
         };
         assert!((part_passed(&c) - 0.05).abs() < 1e-9);
+        let dropped = ScanCounts { pages_skipped: 1, pages_read: 9, pages_unmatched: 8, ..c };
+        assert!((part_passed(&dropped) - 0.05).abs() < 1e-9);
         let none = ScanCounts { pages: 10, pages_skipped: 10, ..Default::default() };
         assert_eq!(part_passed(&none), 0.0);
     }

@@ -37,6 +37,7 @@ use lode_command::PageRange;
 use lode_engine::NoMatcher;
 
 use super::keys::{JoinKeys, KeyFilter};
+use super::looked_up::LookedUp;
 use super::metrics::ScanMetrics;
 use super::ordered::{Ordered, OrderedScan};
 use super::partition::{Next, PartitionScan};
@@ -52,6 +53,8 @@ pub struct LodeScanExec {
     runtime: Vec<Arc<dyn PhysicalExpr>>,
     /// Key sets of joins above.
     keys: Vec<KeyFilter>,
+    /// What an index says of the keys.
+    looked_up: Arc<LookedUp>,
     fetch: Option<usize>,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
@@ -77,6 +80,7 @@ impl LodeScanExec {
             partitions: Arc::new(partitions),
             runtime: Vec::new(),
             keys: Vec::new(),
+            looked_up: Arc::default(),
             fetch,
             statistics: Arc::new(statistics),
             properties: Arc::new(properties),
@@ -105,6 +109,7 @@ impl LodeScanExec {
     pub(crate) fn with_keys(&self, keys: KeyFilter) -> Self {
         let mut scan = self.clone();
         scan.keys.push(keys);
+        scan.looked_up = Arc::default();
         scan
     }
 
@@ -255,6 +260,7 @@ impl ExecutionPlan for LodeScanExec {
         let mut scan = Arc::unwrap_or_clone(self);
         scan.runtime.clear();
         scan.keys.clear();
+        scan.looked_up = Arc::default();
         scan.metrics = ExecutionPlanMetricsSet::new();
         Ok(Arc::new(scan))
     }
@@ -276,7 +282,15 @@ impl ExecutionPlan for LodeScanExec {
             }
             None => {
                 let filters = RuntimeFilters::new(filters, keys);
-                let mut scan = PartitionScan::new(spec, pages, filters, self.fetch, batch_rows, metrics)?;
+                let mut scan = PartitionScan::new(
+                    spec,
+                    pages,
+                    filters,
+                    self.looked_up.clone(),
+                    self.fetch,
+                    batch_rows,
+                    metrics,
+                )?;
                 Box::new(move || scan.next_or_turn())
             }
         };

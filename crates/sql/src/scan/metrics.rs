@@ -4,7 +4,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, RecordOutput,
 };
-use lode_command::ScanCounts;
+use lode_command::{PageRange, ScanCounts};
 
 use crate::StatementCounts;
 
@@ -21,6 +21,7 @@ pub(super) struct ScanMetrics {
     drive_rows: Count,
     drive_groups: Count,
     narrowed: Count,
+    looked_up: Count,
 }
 
 impl ScanMetrics {
@@ -37,6 +38,7 @@ impl ScanMetrics {
             drive_rows: counter("drive_rows"),
             drive_groups: counter("drive_groups"),
             narrowed: counter("runtime_filters"),
+            looked_up: counter("pages_by_key"),
         }
     }
 
@@ -71,6 +73,11 @@ impl ScanMetrics {
     pub(super) fn narrowed(&self, sums: &StatementCounts) {
         self.narrowed.add(1);
         sums.with(|q| q.narrowed += 1);
+    }
+
+    /// Counts pages that an index named for the keys of a join.
+    pub(super) fn looked_up(&self, pages: &[PageRange]) {
+        self.looked_up.add(pages.iter().map(|r| usize::from(r.count)).sum());
     }
 
     /// Counts a batch that leaves the scan.

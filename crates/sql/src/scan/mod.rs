@@ -14,6 +14,7 @@ pub(crate) mod estimate;
 mod exec;
 mod groups;
 mod keys;
+mod looked_up;
 mod metrics;
 mod ordered;
 mod partition;
@@ -44,6 +45,8 @@ pub(crate) struct ScanSpec {
     pub(crate) snapshot: Snapshot,
     pub(crate) table: Arc<Table>,
     pub(crate) offload: Offload,
+    /// Whether named pages are read ahead, on a modelled device.
+    pub(crate) prefetch: bool,
     pub(crate) counts: Arc<StatementCounts>,
     /// The columns that come out, in order: a column of the table, or `None` for the row's address.
     pub(crate) output: Vec<Option<u16>>,

@@ -159,7 +159,15 @@ impl OrderedScan {
             let Some(pages) = self.step()? else { return Ok(None) };
             let filters = RuntimeFilters::new(self.filters.clone(), self.keys.clone());
             let (spec, metrics) = (self.spec.clone(), self.metrics.clone());
-            self.pages = Some(PartitionScan::new(spec, pages, filters, None, self.batch_rows, metrics)?);
+            self.pages = Some(PartitionScan::new(
+                spec,
+                pages,
+                filters,
+                Arc::default(),
+                None,
+                self.batch_rows,
+                metrics,
+            )?);
         }
     }
 

@@ -15,11 +15,12 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use lode_base::Lpid;
 use lode_command::{PageRange, PageRows};
-use lode_engine::{HostWork, PageColumns, ReadAhead, Scan};
+use lode_engine::{Ahead, HostWork, PageColumns, ReadAhead, Scan};
 use lode_page::Column;
 use lode_program::{ColumnSource, EvalError, Meter, Passed, Program, RowMask};
 
 use super::batches::Batches;
+use super::looked_up::LookedUp;
 use super::metrics::ScanMetrics;
 use super::runtime::RuntimeFilters;
 use super::{ScanSpec, engine_error};
@@ -31,6 +32,7 @@ pub(super) struct PartitionScan {
     pages: Vec<PageRange>,
     base: Arc<Program>,
     runtime: RuntimeFilters,
+    looked_up: Arc<LookedUp>,
     rows_left: Option<usize>,
     batches: Batches,
     metrics: ScanMetrics,
@@ -90,13 +92,15 @@ impl PartitionScan {
         spec: Arc<ScanSpec>,
         pages: Vec<PageRange>,
         runtime: RuntimeFilters,
+        looked_up: Arc<LookedUp>,
         fetch: Option<usize>,
         batch_rows: usize,
         metrics: ScanMetrics,
     ) -> Result<Self> {
         let base = Arc::new(spec.program()?);
         let batches = Batches::new(spec.schema(), spec.output.clone(), batch_rows);
-        Ok(Self { spec, pages, base, runtime, rows_left: fetch, batches, metrics, state: ScanState::Waiting })
+        let state = ScanState::Waiting;
+        Ok(Self { spec, pages, base, runtime, looked_up, rows_left: fetch, batches, metrics, state })
     }
 
     /// The next batch, or `None` after the last.
@@ -165,13 +169,22 @@ impl PartitionScan {
         // A drive that filters exactly may stop at the limit.
         let limit = self.rows_left.filter(|_| choice == Choice::Rows).map(|n| n as u64);
         let pages = std::mem::take(&mut self.pages);
+        let (pages, by_index) = self.looked_up.of(spec, &self.runtime.keys(), pages)?;
+        if by_index {
+            self.metrics.looked_up(&pages);
+        }
         let scan = spec.snapshot.scan(&spec.table, pages, program.clone(), choice.answer(), limit);
         let scan = scan.map_err(engine_error)?;
         let ahead = match choice {
             Choice::Pool | Choice::PoolIndexed | Choice::PoolHinted { .. } => {
                 let filter = if spec.offload.filters_exactly() { program.filter_columns() } else { &[] };
                 let columns = program.projection().iter().chain(filter).copied().collect();
-                spec.snapshot.read_ahead(columns, self.rows_left.is_some())
+                let ahead = match self.rows_left {
+                    _ if !spec.prefetch => Ahead::None,
+                    Some(_) => Ahead::Growing,
+                    None => Ahead::Full,
+                };
+                spec.snapshot.read_ahead(&spec.table, columns, ahead)
             }
             Choice::Pages | Choice::Rows | Choice::Groups => None,
         };
@@ -194,7 +207,12 @@ impl PartitionScan {
             self.metrics.task(&unit.counts, &spec.counts);
             running.count_link(&self.metrics, spec);
             match running.choice {
-                Choice::Pool | Choice::PoolIndexed | Choice::PoolHinted { .. } => running.name(&unit.pages),
+                Choice::Pool | Choice::PoolIndexed | Choice::PoolHinted { .. } => {
+                    running.name(&unit.pages);
+                    if let Some(ahead) = &mut running.ahead {
+                        ahead.start().map_err(engine_error)?;
+                    }
+                }
                 Choice::Pages | Choice::Rows => {
                     for page in &unit.pages {
                         spec.computes(HostWork::Scan, page.rows.into());

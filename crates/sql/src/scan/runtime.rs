@@ -93,6 +93,11 @@ impl RuntimeFilters {
         self.said.is_some()
     }
 
+    /// The key sets that are known.
+    pub(super) fn keys(&self) -> Vec<Expr> {
+        self.keys.iter().filter_map(KeyFilter::now).collect()
+    }
+
     fn now(&self, spec: &ScanSpec) -> Option<Expr> {
         let translator = Translator::new(spec.table.schema(), &spec.output);
         let known = spec.snapshot.statistics(&spec.table).ok();

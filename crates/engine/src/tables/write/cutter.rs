@@ -19,8 +19,6 @@ use crate::EngineError;
 use crate::tables::definition::Layout;
 use crate::tables::table::Table;
 
-/// Bytes that a row page is filled to, unless its table has a size of its own, or its directory needs more.
-const ROW_PAGE_BYTES: usize = 8 << 10;
 /// Bytes that a column page is filled to.
 const COLUMN_PAGE_BYTES: usize = 1 << 20;
 
@@ -47,12 +45,13 @@ impl Shape {
     pub(super) fn new(t: &Table, kind: PageKind, page_bytes_max: usize) -> Self {
         let types: Vec<_> = t.schema().columns.iter().map(|c| c.data_type).collect();
         let options = &t.def().options;
-        let (wanted, align) = match (kind, options.page_bytes) {
-            (PageKind::Row, Some(size)) => (size.get() as usize, Align::ReadUnit),
-            (PageKind::Row, None) => {
-                (ROW_PAGE_BYTES.max(4 * TablePage::prefix_bytes(types.len())), Align::Cell)
-            }
-            (PageKind::Column, _) => (COLUMN_PAGE_BYTES, Align::ReadUnit),
+        let wanted = match kind {
+            PageKind::Row => t.def().row_page_bytes(),
+            PageKind::Column => COLUMN_PAGE_BYTES,
+        };
+        let align = match kind {
+            PageKind::Row if options.page_bytes.is_none() => Align::Cell,
+            PageKind::Row | PageKind::Column => Align::ReadUnit,
         };
         let has_it = |e: &EncodingChoice| kind == PageKind::Column || e.is_whole_bytes();
         let mut encodings: Vec<_> = (0..types.len() as u16)
@@ -353,7 +352,7 @@ mod tests {
         Encodings { all: EncodingChoice::Plain, ..Encodings::default() }
     }
     use crate::storage::catalog::root_lpid;
-    use crate::tables::definition::{ColumnDef, Deferral, Encodings, TableDef, TableOptions};
+    use crate::tables::definition::{ColumnDef, Deferral, Encodings, ROW_PAGE_BYTES, TableDef, TableOptions};
 
     fn table(layout: Layout) -> Table {
         let column = ColumnDef::new;

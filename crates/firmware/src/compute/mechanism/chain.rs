@@ -87,7 +87,10 @@ impl Chain {
         }
         let end = match (answer, exact, fold) {
             (Answer::Mapped | Answer::Index, None, None) => End::Names,
-            (Answer::Hints { .. }, exact, None) => End::Hint(exact),
+            // Without a filter every row passes, and no page need be read to know it.
+            (Answer::Hints { .. }, exact, None) => {
+                End::Hint(exact.filter(|_| asked.program.filter().is_some()))
+            }
             (Answer::Pages, Some(e), None) => End::Whole(e),
             (Answer::Rows, Some(e), None) => End::Rows(e),
             (Answer::Aggregate, Some(e), Some(f)) => End::Folded(e, f),

@@ -1,0 +1,31 @@
+//! "YourSQL: A High-Performance Database System Leveraging In-Storage Computing" (Jo et al., VLDB 2016).
+//!
+//! ```text
+//!   profile yoursql-pm1725 ─► rig: a database on the modelled drive ─► SQL at some offload level ─► time, pages by stage
+//!                                                                      └─► ratios, query1 ─► Row
+//! ```
+//!
+//! The claim: pattern matchers in the drive exclude most pages of a table before any of it crosses the link. The tables of YourSQL
+//! have row pages of 4 KB with fields for the matcher; those of the baseline have row pages of 16 KB. All statements run through
+//! the same SQL, from an empty buffer pool.
+
+mod filters;
+pub mod query1;
+pub mod ratios;
+mod rig;
+
+use super::figure::Paper;
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "yoursql",
+    about: "YourSQL: early filtering in the drive (Jo et al., VLDB 2016)",
+    citation: "\"YourSQL: A High-Performance Database System Leveraging In-Storage Computing\" (Jo et al., VLDB 2016)",
+    text: "The filtering ratios and Query 1 (Table 4), for the paper's platform (profile yoursql-pm1725). A database on the \
+           modelled drive stores tables of TPC-H, and runs SQL; the clocks of device and host give the time. The join queries \
+           (Tables 1, 5, 7 and 8, Fig. 7 to 11) are not run yet.",
+    profile: "yoursql-pm1725",
+    quick: "Tables of scale 0.02 instead of 0.25",
+    examples: &["yoursql", "yoursql --figure query1 --out report", "yoursql --json > yoursql.jsonl"],
+    figures: &[ratios::FIGURE, query1::FIGURE],
+};
