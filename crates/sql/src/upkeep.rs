@@ -8,16 +8,16 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::sql::parser::DFParser;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{LogicalPlanBuilder, ident};
 use datafusion::sql::sqlparser::ast::{Analyze, ObjectName, VacuumStatement};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use lode_engine::{EngineError, Snapshot, Table, TableDef};
 use lode_page::Column;
 
 use crate::dml::{cast_to, column_of, feed, find_table};
 use crate::error::state as sqlstate;
-use crate::names::quoted;
-use crate::session::{plan, start};
+use crate::provider::LodeTable;
+use crate::session::start;
 use crate::statement::{StatementResult, table_name};
 use crate::threads::blocking;
 use crate::transaction::TransactionStatus;
@@ -92,13 +92,11 @@ async fn rewrite_once(session: &Session, name: &str, alone: bool) -> Result<(), 
         })
         .await;
     }
-    let names: Vec<String> =
-        order.iter().map(|&c| quoted(&table.def().columns[usize::from(c)].name)).collect();
     let state = session.state_at(rewrite.snapshot().clone(), None);
-    let query = format!("SELECT * FROM {} ORDER BY {}", quoted(name), names.join(", "));
-    let mut statements = DFParser::parse_sql_with_dialect(&query, &PostgreSqlDialect {})?;
-    let query = statements.pop_front().expect("the text is one statement");
-    let (_, rows) = start(&state, &plan(&state, query).await?).await?;
+    let all = LodeTable::of_engine(rewrite.snapshot().clone(), table.clone(), Arc::default());
+    let by = order.iter().map(|c| ident(c.to_string()).sort(true, false));
+    let rows = LogicalPlanBuilder::scan("t", provider_as_source(Arc::new(all)), None)?.sort(by)?.build()?;
+    let (_, rows) = start(&state, &rows).await?;
     let columns = |batch: &RecordBatch| columns_of(table.def(), batch);
     let rewrite = feed(rows, columns, rewrite, |rewrite, columns| Ok(rewrite.push(columns)?)).await?;
     blocking(move || {

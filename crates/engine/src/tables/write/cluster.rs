@@ -120,11 +120,16 @@ impl TableRewrite {
         &self.old
     }
 
-    /// Takes the next rows, as all columns of the table.
+    /// Takes the next rows, as all columns of the table, also those that were dropped.
     ///
     /// # Errors
-    /// When the drive is full or fails.
+    /// [`EngineError::Invalid`] for other columns than those of the table; or when the drive is full or fails.
     pub fn push(&mut self, columns: Vec<Column>) -> Result<(), EngineError> {
+        let types = self.old.schema().columns.iter().map(|c| c.data_type);
+        if !columns.iter().map(Column::data_type).eq(types) {
+            let what = format!("{} columns were given to rewrite a table of others", columns.len());
+            return Err(EngineError::invalid(self.old.name(), what));
+        }
         self.cutter.push(columns);
         while self.cutter.has_full() {
             self.cut()?;
