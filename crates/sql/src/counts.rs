@@ -1,7 +1,11 @@
 //! Sums of what the scans of one statement read, sent and received.
 
+use lode_base::TableId;
 use lode_command::ScanCounts;
+use lode_program::Expr;
 use parking_lot::Mutex;
+
+use crate::scan::Sample;
 
 /// Sums over all scans of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,19 +40,34 @@ pub struct QueryCounts {
     pub short: bool,
 }
 
-/// The sums of a statement while it runs. Its scans share them, and the session reads them.
+/// The sums of a statement while it runs, and what it has sampled. Its scans share them, and the session reads the sums.
 #[derive(Debug, Default)]
-pub struct StatementCounts(Mutex<QueryCounts>);
+pub struct StatementCounts {
+    sums: Mutex<QueryCounts>,
+    /// A sample for each table and filter.
+    samples: Mutex<Vec<(TableId, Expr, Sample)>>,
+}
 
 impl StatementCounts {
     /// The sums so far.
     pub fn get(&self) -> QueryCounts {
-        *self.0.lock()
+        *self.sums.lock()
     }
 
     /// Changes the sums.
     pub fn with(&self, change: impl FnOnce(&mut QueryCounts)) {
-        change(&mut self.0.lock());
+        change(&mut self.sums.lock());
+    }
+
+    /// What the statement has sampled of a table, by a filter.
+    pub(crate) fn sample(&self, table: TableId, filter: &Expr) -> Option<Sample> {
+        let samples = self.samples.lock();
+        samples.iter().find(|(of, by, _)| *of == table && by == filter).map(|(.., sample)| *sample)
+    }
+
+    /// Keeps a sample for the rest of the statement.
+    pub(crate) fn keep_sample(&self, table: TableId, filter: &Expr, sample: Sample) {
+        self.samples.lock().push((table, filter.clone(), sample));
     }
 
     /// Adds the counts of a drive's task. Rows that come out are counted where they leave the scan.

@@ -184,6 +184,7 @@ impl TableProvider for LodeTable {
             output: self.stored_columns(projection),
             schema: Arc::new(self.schema.project(projection)?),
             selectivity: access.selectivity,
+            sample: access.sample,
             index: access.index(),
             filter: access.filter,
             implied: access.implied,

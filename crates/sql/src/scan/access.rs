@@ -18,7 +18,7 @@ use lode_engine::{IndexedPages, Snapshot, Table};
 use lode_page::{DataType, Value};
 use lode_program::{self as program, CompareOp};
 
-use super::{deal, engine_error, estimate};
+use super::{Sample, deal, engine_error, estimate};
 use crate::hidden_columns::HiddenValues;
 use crate::translate::{lower, translate_filter};
 use crate::{Offload, StatementCounts};
@@ -41,6 +41,8 @@ pub(crate) struct Access {
     pub(crate) filter_text: String,
     /// The share of the table's rows that is expected to pass, 0 to 1.
     pub(crate) selectivity: f64,
+    /// The sample that says so, if there is one.
+    pub(crate) sample: Option<Sample>,
     pub(crate) pages: Pages,
 }
 
@@ -77,14 +79,18 @@ impl Access {
             }
             None => None,
         };
+        let mut sample = None;
         let selectivity = match (&filter, &indexed) {
             (Some(_), Some(indexed)) => {
                 indexed.count as f64 / (table.pages() * ROWS_A_PAGE_PASS).max(1) as f64
             }
-            (Some(f), None) if offload.filters_exactly() => estimate::sample(snapshot, table, f, counts)?,
+            (Some(f), None) if offload.filters_exactly() => {
+                sample = estimate::sample(snapshot, table, f, counts)?;
+                sample.map_or(estimate::UNSAMPLED_SHARE, |s| s.share)
+            }
             _ => 1.0,
         };
-        Ok(Self { filter, implied, filter_text, selectivity, pages: Pages(indexed) })
+        Ok(Self { filter, implied, filter_text, selectivity, sample, pages: Pages(indexed) })
     }
 
     /// The B+-tree index that names the pages, and how many they are.

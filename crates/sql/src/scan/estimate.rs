@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   page index ─► rows (exact), min and max (bounds) ─► Statistics
-//!   filter ─► run over pages spread over the table ─► part that passes ─► rows (estimated)
+//!   filter ─► run over pages drawn at random ─► part that passes ─► rows (estimated)
 //! ```
 //!
 //! Invariant: only the row count of an unfiltered scan, and "no NULLs" of a NOT NULL column, are declared exact:
@@ -22,6 +22,7 @@ use lode_engine::{Snapshot, Table, TableStatistics};
 use lode_page::{DataType, Value};
 use lode_program::{Aggregation, Expr, Program};
 
+use super::sample::{Sample, draw};
 use super::{ScanSpec, engine_error, program_error};
 use crate::StatementCounts;
 
@@ -31,26 +32,36 @@ const SAMPLE_ROWS: u64 = 50_000;
 const SAMPLE_PAGES_MIN: u64 = 2;
 const SAMPLE_PAGES_MAX: u64 = 32;
 /// The share of the rows that is assumed to pass where there is no page to sample: all rows are in the delta.
-const UNSAMPLED_SHARE: f64 = 0.1;
+pub(super) const UNSAMPLED_SHARE: f64 = 0.1;
 /// The assumed bytes of a string in memory: its view, and some text beside it.
 const STRING_BYTES: usize = 32;
 
-/// The share of the table's rows that pass `filter`, 0 to 1, estimated by running it over a few pages.
+/// The rows of the table that pass `filter`, estimated by running it over a few pages. A statement asks once for the same filter.
+/// `None` where there is no page to sample.
 pub(crate) fn sample(
     snapshot: &Snapshot,
     table: &Table,
     filter: &Expr,
     counts: &StatementCounts,
-) -> Result<f64> {
+) -> Result<Option<Sample>> {
+    if let Some(known) = counts.sample(table.id(), filter) {
+        return Ok(Some(known));
+    }
     let ranges = snapshot.page_ranges(table);
-    let pages = sample_pages(&ranges, table.rows());
+    let pages = sample_pages(table, &ranges);
     if pages.is_empty() {
-        return Ok(UNSAMPLED_SHARE);
+        return Ok(None);
     }
     let program = Program::check(table.schema().clone(), Some(filter.clone()), vec![], false);
     let program = program.map_err(program_error)?;
-    let taken = run(snapshot, table, pages, program, Answer::Rows, counts, |_| {})?;
-    Ok(part_passed(&taken))
+    let mut passed = Vec::with_capacity(pages.len());
+    let taken = run(snapshot, table, pages, program, Answer::Rows, counts, |unit| {
+        passed.extend(unit.pages.iter().map(|p| u64::from(p.rows)));
+    })?;
+    let all_pages = ranges.iter().map(|r| u64::from(r.count)).sum();
+    let sample = Sample::of(part_passed(&taken), &passed, taken.pages, table.rows(), all_pages);
+    counts.keep_sample(table.id(), filter, sample);
+    Ok(Some(sample))
 }
 
 /// On a modelled device: whether aggregating in the drive takes less time than sending rows and aggregating in the
@@ -81,7 +92,7 @@ fn bytes_of(spec: &ScanSpec, rows: u64) -> u64 {
 
 /// Whether the groups of a sample have at least `rows_a_group` rows on average. True if no row passes.
 pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64) -> Result<bool> {
-    let pages = sample_pages(&spec.snapshot.page_ranges(&spec.table), spec.table.rows());
+    let pages = sample_pages(&spec.table, &spec.snapshot.page_ranges(&spec.table));
     if pages.is_empty() {
         return Ok(true);
     }
@@ -133,29 +144,15 @@ fn part_passed(c: &ScanCounts) -> f64 {
     (c.rows_out as f64 / rows).clamp(0.0, 1.0)
 }
 
-/// Pages spread evenly over the table.
-fn sample_pages(ranges: &[PageRange], rows: u64) -> Vec<PageRange> {
+/// The pages of a sample. Those of a table stay the same while it does.
+fn sample_pages(table: &Table, ranges: &[PageRange]) -> Vec<PageRange> {
     let pages: u64 = ranges.iter().map(|r| u64::from(r.count)).sum();
+    let rows = table.rows();
     if pages == 0 || rows == 0 {
         return Vec::new();
     }
-    let rows_a_page = rows.div_ceil(pages);
-    let wanted = (SAMPLE_ROWS / rows_a_page).clamp(SAMPLE_PAGES_MIN, SAMPLE_PAGES_MAX).min(pages);
-    let mut ranges = ranges.iter();
-    let mut range = ranges.next();
-    let mut before = 0;
-    let mut pick = |i: u64| {
-        let at = (2 * i + 1) * pages / (2 * wanted);
-        while let Some(r) = range {
-            if at < before + u64::from(r.count) {
-                return Some(PageRange { extent: r.extent, first: r.first + (at - before) as u16, count: 1 });
-            }
-            before += u64::from(r.count);
-            range = ranges.next();
-        }
-        None
-    };
-    (0..wanted).filter_map(&mut pick).collect()
+    let wanted = (SAMPLE_ROWS / rows.div_ceil(pages)).clamp(SAMPLE_PAGES_MIN, SAMPLE_PAGES_MAX);
+    draw(ranges, wanted, u64::from(table.id().raw()))
 }
 
 /// Statistics of the whole scan, before limits and run-time filters.
@@ -236,23 +233,7 @@ fn scalar(t: DataType, v: &Value) -> Option<ScalarValue> {
 
 #[cfg(test)]
 mod tests {
-    use lode_base::ExtentId;
-
     use super::*;
-
-    #[test]
-    fn samples_are_spread_and_lie_in_the_table() {
-        let range = |e, count| PageRange { extent: ExtentId::new(e).unwrap(), first: 0, count };
-        let check = |ranges: &[PageRange], rows, expected: &[(u64, u16)]| {
-            let got: Vec<(u64, u16)> =
-                sample_pages(ranges, rows).iter().map(|r| (r.extent.raw(), r.first)).collect();
-            assert_eq!(got, expected);
-        };
-        check(&[range(1, 1)], 10, &[(1, 0)]);
-        check(&[range(1, 100), range(2, 100)], 5_000_000, &[(1, 50), (2, 50)]);
-        check(&[range(1, 3), range(2, 1)], 100_000, &[(1, 1), (2, 0)]);
-        check(&[], 0, &[]);
-    }
 
     #[test]
     fn skipped_pages_count_as_rows_that_failed() {

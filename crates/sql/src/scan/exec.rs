@@ -192,6 +192,9 @@ impl DisplayAs for LodeScanExec {
         if !spec.filter_text.is_empty() {
             write!(f, ", filter={}", spec.filter_text)?;
         }
+        if let (DisplayFormatType::Verbose, Some(s)) = (t, &spec.sample) {
+            write!(f, ", passes={:.4} ({:.4} to {:.4} by {} pages)", s.share, s.low, s.high, s.pages)?;
+        }
         match spec.matcher() {
             Ok(matcher) => write!(f, ", matcher keys={}", matcher.keys().count())?,
             // Without hardware there is nothing to say.

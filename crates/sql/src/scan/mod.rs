@@ -19,6 +19,7 @@ mod metrics;
 mod ordered;
 mod partition;
 mod runtime;
+mod sample;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ pub(crate) use groups::{GroupForm, StateColumn};
 pub(crate) use keys::JoinKeys;
 pub(crate) use ordered::{FirstRows, Ordered};
 pub(crate) use runtime::waits_for_subquery;
+pub(crate) use sample::Sample;
 
 use crate::StatementCounts;
 use crate::offload::Offload;
@@ -61,6 +63,8 @@ pub(crate) struct ScanSpec {
     pub(crate) filter_text: String,
     /// The share of the rows that is expected to pass, 0 to 1.
     pub(crate) selectivity: f64,
+    /// The sample that says so, if there is one.
+    pub(crate) sample: Option<Sample>,
     /// The B+-tree index that named the pages, and how many they are.
     pub(crate) index: Option<(String, u64)>,
     /// The orders whose first rows are enough, if the scan may end early.

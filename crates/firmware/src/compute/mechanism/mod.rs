@@ -15,7 +15,7 @@
 //! |---|---|---|---|
 //! | No | is not asked | any | nothing; of hints, a 0 |
 //! | Maybe or Yes | there is none | any | its name or a 1: something exact looks at it on the host |
-//! | Maybe or Yes | is asked for a hint | any | a 1, if a row passes and is not hidden |
+//! | Maybe or Yes | is asked for a hint | any | a 1, if a row passes and is not hidden; without a filter a 1, unread |
 //! | Maybe | no row | any | nothing |
 //! | Maybe | some rows | none | those rows |
 //! | Maybe | some rows | some | those rows without the hidden ones, which may be none |
