@@ -19,9 +19,9 @@ const YEAR_MAX: i64 = 16_383;
 /// The field of a value of type `t`; `None` for NULL, for a type without one, and for a date before year 0 or after 16383.
 pub fn field(t: DataType, v: &Value) -> Option<Box<[u8]>> {
     Some(match (t, v) {
-        (DataType::SmallInt, Value::Int(i)) => (i16::try_from(*i).ok()? ^ i16::MIN).to_be_bytes().into(),
-        (DataType::Integer, Value::Int(i)) => (i32::try_from(*i).ok()? ^ i32::MIN).to_be_bytes().into(),
-        (DataType::BigInt | DataType::Timestamp, Value::Int(i)) => (i ^ i64::MIN).to_be_bytes().into(),
+        (DataType::SmallInt, Value::Int(i)) => i16::try_from(*i).ok()?.field().into(),
+        (DataType::Integer, Value::Int(i)) => i32::try_from(*i).ok()?.field().into(),
+        (DataType::BigInt | DataType::Timestamp, Value::Int(i)) => i.field().into(),
         (DataType::Date, Value::Int(days)) => date_field(*days)?.into(),
         (DataType::Text | DataType::Bytea, Value::Bytes(b)) => b.clone(),
         _ => return None,
@@ -31,16 +31,41 @@ pub fn field(t: DataType, v: &Value) -> Option<Box<[u8]>> {
 /// The value of type `t` whose field this is; `None` if it is none.
 pub fn value_of_field(t: DataType, field: &[u8]) -> Option<Value> {
     Some(match t {
-        DataType::SmallInt => Value::Int((i16::from_be_bytes(field.try_into().ok()?) ^ i16::MIN).into()),
-        DataType::Integer => Value::Int((i32::from_be_bytes(field.try_into().ok()?) ^ i32::MIN).into()),
-        DataType::BigInt | DataType::Timestamp => {
-            Value::Int(i64::from_be_bytes(field.try_into().ok()?) ^ i64::MIN)
-        }
+        DataType::SmallInt => Value::Int(i16::of_field(field.try_into().ok()?).into()),
+        DataType::Integer => Value::Int(i32::of_field(field.try_into().ok()?).into()),
+        DataType::BigInt | DataType::Timestamp => Value::Int(i64::of_field(field.try_into().ok()?)),
         DataType::Date => Value::Int(days_of_field(field.try_into().ok()?)?),
         DataType::Text | DataType::Bytea => Value::Bytes(field.into()),
         _ => return None,
     })
 }
+
+/// A number of N bytes, whose field is big-endian with the sign bit flipped.
+pub(crate) trait Number<const N: usize>: Sized {
+    /// The field.
+    fn field(self) -> [u8; N];
+
+    /// The number whose field this is.
+    fn of_field(field: [u8; N]) -> Self;
+}
+
+macro_rules! number {
+    ($t:ident, $bytes:literal) => {
+        impl Number<$bytes> for $t {
+            fn field(self) -> [u8; $bytes] {
+                (self ^ Self::MIN).to_be_bytes()
+            }
+
+            fn of_field(field: [u8; $bytes]) -> Self {
+                Self::from_be_bytes(field) ^ Self::MIN
+            }
+        }
+    };
+}
+
+number!(i16, 2);
+number!(i32, 4);
+number!(i64, 8);
 
 /// The field of a day, counted from 1970-01-01; `None` before year 0 and after 16383.
 pub(crate) fn date_field(days: i64) -> Option<[u8; 3]> {

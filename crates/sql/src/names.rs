@@ -102,6 +102,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
     };
     Err(SqlError::failed(state, format!("a {what} cannot be named \"{}\"", name.escape_debug())))
 }
+
 /// The names of a list, which commas separate.
 pub(crate) fn listed(names: &str) -> impl Iterator<Item = &str> {
     names.split(',').map(str::trim).filter(|name| !name.is_empty())

@@ -4,12 +4,8 @@
 //!   checks, in turn ─► the first that does not hold: table, key, what is wrong
 //! ```
 
-use super::{ScanUnitKind, Written};
+use super::{KEY_BYTES_MAX, KEYS_MAX, ScanUnitKind, Written};
 use crate::{Geometry, VirtualDuration};
-
-/// The most keys of a matcher, and the most bytes of one, that a program can name.
-const KEYS_MAX: u8 = 3;
-const KEY_BYTES_MAX: u8 = 16;
 
 /// What is wrong, and at which key.
 pub(super) struct Contradiction {

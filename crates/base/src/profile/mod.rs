@@ -104,6 +104,11 @@ pub struct Bus {
     pub command: VirtualDuration,
 }
 
+/// The most keys of any pattern matcher.
+pub const KEYS_MAX: u8 = 3;
+/// The most bytes of such a key.
+pub const KEY_BYTES_MAX: u8 = 16;
+
 /// The unit of a channel that looks at data as it passes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

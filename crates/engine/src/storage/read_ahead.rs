@@ -146,18 +146,19 @@ impl ColumnReads {
 
     fn read_until(&mut self, owners: &impl PageOwners, lpid: Lpid) -> Result<(), EngineError> {
         loop {
-            let is_there = |reads: &Self| {
-                !reads.under_way.iter().any(|r| r.lpids.contains(&lpid)) && !reads.wanted.contains(&lpid)
-            };
-            if self.ahead == Ahead::None && is_there(self) {
-                return Ok(());
+            if self.ahead != Ahead::None || self.awaits(lpid) {
+                self.begin_more(owners)?;
             }
-            self.begin_more(owners)?;
-            if is_there(self) {
+            if !self.awaits(lpid) {
                 return Ok(());
             }
             self.take(owners)?;
         }
+    }
+
+    /// Whether a page was wanted, and is not in the pool yet.
+    fn awaits(&self, lpid: Lpid) -> bool {
+        self.under_way.iter().any(|r| r.lpids.contains(&lpid)) || self.wanted.contains(&lpid)
     }
 
     fn begin_more(&mut self, owners: &impl PageOwners) -> Result<(), EngineError> {

@@ -99,9 +99,7 @@ impl Snapshot {
         let task = ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher };
         Ok(Scan::new(self.clone(), task, parts))
     }
-}
 
-impl Snapshot {
     /// The keys that the drive looks for in pages of a scan.
     ///
     /// # Errors

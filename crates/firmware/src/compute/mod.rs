@@ -45,6 +45,18 @@ impl Located {
     pub(crate) fn len_bytes(&self) -> u32 {
         self.entry.len_bytes() as u32
     }
+
+    /// Checks that the page has these bytes, which its directory names.
+    ///
+    /// # Errors
+    /// [`CommandError::BadPage`].
+    pub(crate) fn check_has(&self, range: &Range<u32>) -> Result<(), CommandError> {
+        if range.start > range.end || range.end > self.len_bytes() {
+            let what = format!("it has {} bytes, and its directory names {range:?}", self.len_bytes());
+            return Err(CommandError::BadPage { lpid: self.lpid, what });
+        }
+        Ok(())
+    }
 }
 
 /// What compute needs of the drive. The caller of [`ScanRun::next_unit`] keeps erased EBLOCKs from being programmed

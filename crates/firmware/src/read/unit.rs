@@ -148,10 +148,7 @@ impl PageAccess for UnitAccess<'_> {
     }
 
     fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError> {
-        if range.start > range.end || range.end > at.len_bytes() {
-            let what = format!("it has {} bytes, and its directory names {range:?}", at.len_bytes());
-            return Err(CommandError::BadPage { lpid: at.lpid, what });
-        }
+        at.check_has(&range)?;
         // The bytes are pinned while the view is open, and the epoch keeps them if it closes meanwhile.
         let cells = self.reader.cells_of(at.entry, &range);
         let media_bytes =

@@ -18,7 +18,7 @@ use lode_base::PageBuf;
 
 use super::contract::{Cost, Encoded, Encoding, Shape};
 use super::input::Input;
-use crate::matchable::{date_field, days_of_field};
+use crate::matchable::{Number, date_field, days_of_field};
 use crate::ops::numbers;
 use crate::{DataType, Values};
 
@@ -55,11 +55,9 @@ impl Encoding for Matchable {
     fn encode(&self, input: &Input<'_>) -> Option<Encoded> {
         let Values::Fixed { width, data } = input.values else { return None };
         let body = match input.data_type {
-            DataType::SmallInt => fields::<i16, 2>(data, |v| (v ^ i16::MIN).to_be_bytes()),
-            DataType::Integer => fields::<i32, 4>(data, |v| (v ^ i32::MIN).to_be_bytes()),
-            DataType::BigInt | DataType::Timestamp => {
-                fields::<i64, 8>(data, |v| (v ^ i64::MIN).to_be_bytes())
-            }
+            DataType::SmallInt => fields::<i16, 2>(data),
+            DataType::Integer => fields::<i32, 4>(data),
+            DataType::BigInt | DataType::Timestamp => fields::<i64, 8>(data),
             DataType::Date => {
                 let days: &[i32] = numbers(data);
                 let fields: Vec<_> = days.iter().map(|d| date_field((*d).into())).collect();
@@ -97,11 +95,9 @@ impl Encoding for Matchable {
         }
         let fields = &body[rows.start * value_bytes..rows.end * value_bytes];
         let data = match shape.data_type {
-            DataType::SmallInt => values::<i16, 2>(fields, |b| i16::from_be_bytes(b) ^ i16::MIN),
-            DataType::Integer => values::<i32, 4>(fields, |b| i32::from_be_bytes(b) ^ i32::MIN),
-            DataType::BigInt | DataType::Timestamp => {
-                values::<i64, 8>(fields, |b| i64::from_be_bytes(b) ^ i64::MIN)
-            }
+            DataType::SmallInt => values::<i16, 2>(fields),
+            DataType::Integer => values::<i32, 4>(fields),
+            DataType::BigInt | DataType::Timestamp => values::<i64, 8>(fields),
             DataType::Date => {
                 let days: Option<Vec<i32>> = fields.chunks_exact(value_bytes).map(day).collect();
                 PageBuf::from_values(&days.ok_or("a field of no day")?)
@@ -112,13 +108,13 @@ impl Encoding for Matchable {
     }
 }
 
-fn fields<T: Pod, const N: usize>(data: &PageBuf, field: impl Fn(T) -> [u8; N]) -> Vec<u8> {
-    numbers::<T>(data).iter().flat_map(|v| field(*v)).collect()
+fn fields<T: Pod + Number<N>, const N: usize>(data: &PageBuf) -> Vec<u8> {
+    numbers::<T>(data).iter().flat_map(|v| v.field()).collect()
 }
 
-fn values<T: Pod, const N: usize>(fields: &[u8], value: impl Fn([u8; N]) -> T) -> PageBuf {
+fn values<T: Pod + Number<N>, const N: usize>(fields: &[u8]) -> PageBuf {
     let (fields, _) = fields.as_chunks::<N>();
-    PageBuf::from_values(&fields.iter().map(|f| value(*f)).collect::<Vec<T>>())
+    PageBuf::from_values(&fields.iter().map(|f| T::of_field(*f)).collect::<Vec<T>>())
 }
 
 /// The day in 3 or 7 bytes; `None` if the field is not the day's.

@@ -195,9 +195,7 @@ impl KeySet {
             Self::Numbers(NumberKeys::Bloom { .. }) | Self::Strings(StringKeys::Bloom { .. }) => "Bloom",
         }
     }
-}
 
-impl KeySet {
     /// The values of a list of keys of type `t`, ascending; `None` if the set is no list, or its keys are of another type.
     pub fn listed(&self, t: DataType) -> Option<Vec<Value>> {
         match (self, t) {

@@ -17,15 +17,16 @@
 mod compile;
 mod wire;
 
+use lode_base::profile;
 use memchr::memmem;
 
 pub use compile::Declined;
 pub use wire::{put_matcher, take_matcher};
 
 /// The most keys of a matcher (PM1725, table 3 of the paper).
-pub const KEYS_MAX: usize = 3;
+pub const KEYS_MAX: usize = profile::KEYS_MAX as usize;
 /// The most bytes of a key.
-pub const KEY_BYTES_MAX: usize = 16;
+pub const KEY_BYTES_MAX: usize = profile::KEY_BYTES_MAX as usize;
 
 /// What a matcher takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct Limits {
 
 impl Limits {
     /// The most that any matcher takes.
-    pub const MOST: Self = Self { keys: KEYS_MAX as u8, key_bytes: KEY_BYTES_MAX as u8 };
+    pub const MOST: Self = Self { keys: profile::KEYS_MAX, key_bytes: profile::KEY_BYTES_MAX };
 }
 
 /// Keys, and what must be found of them.

@@ -2,7 +2,6 @@
 //!
 //! Invariant: rows and groups come out of an exact member; [`End`] cannot say otherwise.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use lode_base::PageBuf;
@@ -10,8 +9,8 @@ use lode_command::{Answer, CommandError, HiddenRows, PageRows, ScanUnit};
 use lode_program::{ColumnSource, Meter, Passed, Program, RowMask, Verdict};
 
 use super::{Asked, Exact, Fold, MECHANISMS, Page, Screen, Stage};
+use crate::compute::PageCost;
 use crate::compute::columns::{Fetch, PageColumns};
-use crate::compute::{Located, PageCost};
 use crate::planted::{self, Planted};
 
 /// Compiled mechanisms in the order in which a page meets them.
@@ -179,7 +178,8 @@ impl Chain {
         let mut media_bytes = 0;
         let fetch: &mut Fetch<'_> = &mut |range| {
             if let Some(whole) = &whole {
-                return slice_of(whole, at, range);
+                at.check_has(&range)?;
+                return Ok(whole.slice(range.start as usize..range.end as usize));
             }
             let (bytes, from_media) = page.access.read(at, range)?;
             media_bytes += from_media;
@@ -236,15 +236,6 @@ impl Chain {
             fold.end(&self.asked.program, unit);
         }
     }
-}
-
-/// Bytes of a page that was read whole.
-fn slice_of(whole: &PageBuf, at: &Located, range: Range<u32>) -> Result<PageBuf, CommandError> {
-    if range.start > range.end || range.end as usize > whole.len() {
-        let what = format!("it has {} bytes, and its directory names {range:?}", whole.len());
-        return Err(CommandError::BadPage { lpid: at.lpid, what });
-    }
-    Ok(whole.slice(range.start as usize..range.end as usize))
 }
 
 /// A mask of the rows of a page with these numbers; `None` if the page has none of them.
