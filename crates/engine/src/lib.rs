@@ -33,7 +33,7 @@ pub use storage::store::LinkStats;
 pub use tables::{
     AllObjects, COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Few, Fill, Hidden,
     INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, KeyOrder,
-    Layout, MergeStats, NoMatcher, NullsAt, Object, ObjectKind, OrderBound, OrderColumn, OrderKey,
+    Layout, LookUps, MergeStats, NoMatcher, NullsAt, Object, ObjectKind, OrderBound, OrderColumn, OrderKey,
     OrderedPages, PageBytes, RangeEnd, ReadAhead, ReferenceAction, Relation, RowAddress, RowOrder, RowRange,
     RowsInOrder, Rule, SavedChanges, Scan, SequenceDef, SequenceNumbers, SequenceOwner, Table, TableDef,
     TableOptions, TableRewrite, TableStatistics, ViewDef, ViewRead, WriteTxn,

@@ -36,6 +36,12 @@ pub struct LodeOptions {
     pub planner: Planner,
     /// `lode.join_order`: tables that are joined first, in their order.
     pub join_order: String,
+    /// `lode.join`: how joins find the rows that meet.
+    pub join: JoinBy,
+    /// `lode.join_buffer`: bytes of outer rows that a join by nested loops takes at a time.
+    pub join_buffer: usize,
+    /// `lode.batched_keys`: whether a join by index looks the keys of all these rows up together.
+    pub batched_keys: bool,
 }
 
 /// What of the session's settings concerns short statements.
@@ -76,6 +82,39 @@ impl FromStr for Planner {
         Self::NAMED.iter().find(|(name, _)| *name == s).map(|(_, planner)| *planner).ok_or(())
     }
 }
+
+/// How joins find the rows that meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JoinBy {
+    /// By hash tables.
+    #[default]
+    Hash,
+    /// By look-ups in an index, for some outer rows at a time, where a table has one.
+    Nested,
+}
+
+impl JoinBy {
+    /// All, by name.
+    const NAMED: [(&str, Self); 2] = [("hash", Self::Hash), ("nested", Self::Nested)];
+}
+
+impl fmt::Display for JoinBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMED.iter().find(|(_, j)| j == self).expect("each has a name").0)
+    }
+}
+
+impl FromStr for JoinBy {
+    type Err = ();
+
+    fn from_str(s: &str) -> Result<Self, ()> {
+        let s = s.trim().to_ascii_lowercase();
+        Self::NAMED.iter().find(|(name, _)| *name == s).map(|(_, join)| *join).ok_or(())
+    }
+}
+
+/// The least and the greatest `lode.join_buffer`.
+const JOIN_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
 
 /// When a commit of a session is durable, as `SET lode.durability` says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,6 +188,9 @@ impl Default for LodeOptions {
             short_statements: true,
             planner: Planner::default(),
             join_order: String::new(),
+            join: JoinBy::default(),
+            join_buffer: 4 << 20,
+            batched_keys: true,
         }
     }
 }
@@ -206,6 +248,13 @@ impl ExtensionOptions for LodeOptions {
                 self.planner = value.parse().map_err(|()| bad(key, value, "off or cost"))?;
             }
             "join_order" => self.join_order = value.trim().to_owned(),
+            "join" => self.join = value.parse().map_err(|()| bad(key, value, "hash or nested"))?,
+            "join_buffer" => {
+                let bytes = value.parse().ok().filter(|b| JOIN_BUFFER_BYTES.contains(b));
+                self.join_buffer =
+                    bytes.ok_or_else(|| bad(key, value, "a number of bytes from 1024 to 1073741824"))?;
+            }
+            "batched_keys" => self.batched_keys = switch(key, value)?,
             "profile" if value == self.profile => {}
             "profile" => return Err(bad(key, value, "a choice when the drive is opened, by --profile")),
             _ => return Err(DataFusionError::Configuration(format!("there is no setting lode.{key}"))),
@@ -244,6 +293,21 @@ impl ExtensionOptions for LodeOptions {
                 "planner",
                 self.planner.to_string(),
                 "Who orders joins: off (as FROM names the tables) or cost (by sampled selectivity)",
+            ),
+            entry(
+                "join",
+                self.join.to_string(),
+                "How joins find rows that meet: hash, or nested (look-ups in indexes, where a table has one)",
+            ),
+            entry(
+                "join_buffer",
+                self.join_buffer.to_string(),
+                "Bytes of outer rows that a join by look-ups takes at a time",
+            ),
+            entry(
+                "batched_keys",
+                on_or_off(self.batched_keys),
+                "Whether a join by look-ups looks the keys of many outer rows up together: on or off",
             ),
             entry(
                 "join_order",

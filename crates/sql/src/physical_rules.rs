@@ -1,7 +1,7 @@
 //! The physical rules of a session, in their order.
 //!
 //! ```text
-//!   DataFusion's, up to its choice of join sides ─► order of joins ─► the rest of DataFusion's
+//!   DataFusion's, up to its choice of join sides ─► order of joins ─► joins by index ─► the rest of DataFusion's
 //!     ─► key sets ─► orders of indexes ─► aggregates into the drive ─► charges of a modelled host
 //! ```
 
@@ -13,6 +13,7 @@ use datafusion::physical_optimizer::join_selection::JoinSelection;
 use crate::aggregate::AggregateInDrive;
 use crate::filter_names;
 use crate::index_order::OrderByIndex;
+use crate::join::NestedLoops;
 use crate::key_sets::SendKeys;
 use crate::planner::OrderJoins;
 
@@ -22,7 +23,9 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 pub(crate) fn physical_rules(charges: Option<Rule>) -> Vec<Rule> {
     let mut rules = filter_names::physical_rules();
     let sides = rules.iter().position(|r| r.name() == JoinSelection::new().name());
-    rules.insert(sides.expect("DataFusion chooses the sides of joins") + 1, Arc::new(OrderJoins));
+    let behind = sides.expect("DataFusion chooses the sides of joins") + 1;
+    let own: [Rule; 2] = [Arc::new(OrderJoins), Arc::new(NestedLoops)];
+    rules.splice(behind..behind, own);
     rules.push(Arc::new(SendKeys));
     rules.push(Arc::new(OrderByIndex));
     rules.push(Arc::new(AggregateInDrive));

@@ -260,6 +260,17 @@ async fn orders_and_key_sets_change_no_answer() {
         }
     }
     others.push(session(&db, 2, Offload::Auto, "off").await);
+    for (offload, planner, buffer, batched) in [
+        (Offload::Auto, "cost", 4 << 20, "on"),
+        (Offload::Off, "cost", 1024, "on"),
+        (Offload::Hints, "off", 20_000, "on"),
+        (Offload::Rows, "off", 1024, "off"),
+    ] {
+        let s = session(&db, 2, offload, planner).await;
+        run(&s, &format!("SET lode.join = nested; SET lode.join_buffer = {buffer}")).await;
+        run(&s, &format!("SET lode.batched_keys = {batched}")).await;
+        others.push(s);
+    }
     let (queries, first) = (number("LODE_JOIN_QUERIES", 150), number("LODE_JOIN_SEED", 1) << 32);
     let (mut narrowed, mut answered) = (0, 0);
     for seed in first..first + queries {
@@ -307,6 +318,109 @@ async fn the_most_selective_table_is_joined_first() {
         assert_eq!(rows(&s, sql).await, expected, "{planner} {order}");
         let is_last = order.starts_with("sale");
         assert!(!is_last || s.last_counts().rows_out > 50_000, "the order is forced");
+    }
+}
+
+/// How often the plan of a query has an operator.
+async fn times_planned(s: &Session, sql: &str, operator: &str) -> usize {
+    let plan = rows(s, &format!("EXPLAIN {sql}")).await.join("\n");
+    plan.matches(operator).count()
+}
+
+/// Joins by index find rows by a primary key in whose order the table is, by its first column, and by B+-trees of several columns;
+/// rows with NULL keys, without a match, and of outer joins, semi-joins and anti-joins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_looked_up_in_indexes_where_joins_are_nested() {
+    let db = database();
+    let (hash, s) =
+        (session(&db, 2, Offload::Auto, "cost").await, session(&db, 2, Offload::Off, "cost").await);
+    for sql in [
+        "CREATE TABLE part (id INTEGER PRIMARY KEY, name TEXT)",
+        "INSERT INTO part SELECT v, 'part ' || v FROM generate_series(1, 3000) AS g(v)",
+        "CREATE TABLE offer (part INTEGER, supplier INTEGER, price DECIMAL(9,2), PRIMARY KEY (part, supplier))",
+        "INSERT INTO offer SELECT v / 4 + 1, v % 4, v % 97 FROM generate_series(0, 11999) AS g(v)",
+        "CREATE TABLE line (id BIGINT, part INTEGER, supplier INTEGER, note TEXT) WITH (layout = 'row')",
+        "INSERT INTO line SELECT v, CASE WHEN v % 10 = 0 THEN NULL ELSE CAST(v * 7919 % 3100 AS INT) END, v % 5, 'n' || v \
+         FROM generate_series(1, 40000) AS g(v)",
+        "CREATE INDEX line_of ON line (supplier, part)",
+        "UPDATE line SET note = 'changed' WHERE id % 1000 = 1",
+        "DELETE FROM line WHERE id % 1000 = 2",
+    ] {
+        run(&hash, sql).await;
+    }
+    run(&s, "SET lode.join = nested; SET lode.join_order = 'line, part'").await;
+    let queries = [
+        (
+            "SELECT count(*), sum(o.price) FROM line l JOIN part p ON l.part = p.id JOIN offer o ON o.part = p.id \
+          WHERE l.id < 500",
+            2,
+        ),
+        (
+            "SELECT count(*), sum(l.id), min(note) FROM offer o LEFT JOIN line l ON l.part = o.part AND l.supplier = o.supplier \
+          WHERE o.price = 5",
+            1,
+        ),
+        (
+            "SELECT count(*), count(p.name) FROM line l LEFT JOIN part p ON l.part = p.id AND p.name <> 'part 7'",
+            1,
+        ),
+        (
+            "SELECT count(*), sum(id) FROM line WHERE EXISTS (SELECT 1 FROM offer o WHERE o.part = line.part AND price > 90)",
+            1,
+        ),
+        (
+            "SELECT count(*), sum(id) FROM line WHERE NOT EXISTS (SELECT 1 FROM part p WHERE p.id = line.part)",
+            1,
+        ),
+        (
+            "SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part AND p.id + l.id > 100 WHERE l.id < 300",
+            1,
+        ),
+        // No index begins with a name, and equal floats differ in their bits.
+        ("SELECT count(*) FROM part a JOIN part b ON a.name = b.name", 0),
+        ("SELECT count(*) FROM part a JOIN part b ON CAST(a.id AS DOUBLE) = CAST(b.id AS DOUBLE)", 0),
+    ];
+    for (settings, buffer) in [("on", 4 << 20), ("on", 1024), ("off", 1024)] {
+        run(&s, &format!("SET lode.batched_keys = {settings}; SET lode.join_buffer = {buffer}")).await;
+        for (sql, joins) in queries {
+            assert_eq!(rows(&s, sql).await, rows(&hash, sql).await, "{settings} {buffer} {sql}");
+            assert_eq!(times_planned(&s, sql, "LookUpJoinExec").await, joins, "{sql}");
+            assert_eq!(times_planned(&hash, sql, "LookUpJoinExec").await, 0, "{sql}");
+        }
+    }
+    // A transaction that has changed the table looks nothing up in it.
+    run(&s, "BEGIN; INSERT INTO part VALUES (3001, 'new')").await;
+    let sql = "SELECT count(*) FROM line l JOIN part p ON l.part = p.id WHERE p.name = 'new'";
+    assert_eq!(times_planned(&s, sql, "by primary key (id)").await, 0);
+    run(&hash, "SET lode.planner = cost").await;
+    let of_old = rows(&hash, sql).await;
+    assert!(of_old == ["0"] && rows(&s, sql).await != of_old);
+    run(&s, "ROLLBACK").await;
+}
+
+/// The joins of one row by index read the pages of that row alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nested_join_reads_few_pages_for_few_rows() {
+    let db = database();
+    let s = session(&db, 2, Offload::Auto, "cost").await;
+    for sql in [
+        "CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT) WITH (layout = 'row')",
+        "INSERT INTO customer SELECT v, 'customer ' || v FROM generate_series(1, 20000) AS g(v)",
+        "CREATE TABLE sale (id INTEGER PRIMARY KEY, customer INTEGER, price DECIMAL(9,2)) WITH (layout = 'row')",
+        "INSERT INTO sale SELECT v, v * 7919 % 20000 + 1, v % 97 FROM generate_series(1, 60000) AS g(v)",
+        "CREATE INDEX ON sale (customer)",
+        "SET lode.join = nested",
+    ] {
+        run(&s, sql).await;
+    }
+    for batched in ["on", "off"] {
+        run(&s, &format!("SET lode.batched_keys = {batched}")).await;
+        let sql = "SELECT name, s.id FROM customer c JOIN sale s ON s.customer = c.id WHERE c.id = 77";
+        assert_eq!(rows(&s, sql).await.len(), 3);
+        assert!(s.last_counts().pages_read <= 4, "{:?}", s.last_counts());
+        let sql = "SELECT count(*), count(DISTINCT name) FROM sale s JOIN customer c ON s.customer = c.id WHERE s.id < 20";
+        assert_eq!(rows(&s, sql).await, ["19,19"]);
+        assert!(s.last_counts().pages_read <= 20, "{:?}", s.last_counts());
     }
 }
 

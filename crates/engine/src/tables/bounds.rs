@@ -33,6 +33,16 @@ pub(super) struct BoundedPage {
 }
 
 impl PageBounds {
+    /// The pages that a value within the bounds of the first of the columns is expected to be on, if all such values are as frequent.
+    /// It is near 1 in a table that is sorted by that column.
+    pub(super) fn pages_a_value(&self) -> f64 {
+        let unknown = self.unknown.len() as f64;
+        let Some(first) = self.pages.first() else { return unknown };
+        let values = |(min, max): (u64, u64)| (max - min) as f64 + 1.0;
+        let all = values((first.bounds[0].0, *self.max.last().expect("there is a page")));
+        unknown + self.pages.iter().map(|p| values(p.bounds[0])).sum::<f64>() / all
+    }
+
     /// The pages that may hold this key.
     pub(super) fn candidates(&self, values: &[Value], types: &[DataType]) -> Vec<Lpid> {
         let wanted: Vec<Option<u64>> = self.columns.iter().map(|&i| key_of(types[i], &values[i])).collect();

@@ -15,6 +15,7 @@
 //! - `statistics.rs`, `collect.rs`: what is known of values without reading them
 //! - `objects.rs`, `sequences.rs`: sequences, views, schemas and comments; the numbers of sequences
 //! - `key.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order
+//! - `look_up.rs`: pages by values, many times over
 //! - `write/`: transactions
 //! - `check.rs`: the check of a whole database
 //! - `planted.rs`, `planted_cuts.rs`: faults that a test must find
@@ -30,6 +31,7 @@ mod evaluate;
 mod index;
 mod index_order;
 mod key;
+mod look_up;
 mod objects;
 mod overlay;
 mod own;
@@ -65,6 +67,7 @@ pub use definition::{
 };
 pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
+pub use look_up::LookUps;
 pub use objects::{AllObjects, Object, ObjectKind, Relation, SequenceDef, SequenceOwner, ViewDef, ViewRead};
 pub use overlay::{Few, RangeEnd, RowOrder, RowRange, RowsInOrder};
 #[cfg(feature = "planted")]

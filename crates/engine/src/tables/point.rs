@@ -185,18 +185,21 @@ impl Snapshot {
     ) -> Result<Option<Vec<Lpid>>, EngineError> {
         let base = self.own().map_or(self, |own| own.base());
         let Some(base) = base.tables().find(|b| b.id() == t.id()) else { return Ok(Some(Vec::new())) };
-        let known = base.bounds.0.lock().get(key).cloned().flatten();
-        let bounds = match known {
-            Some(known) => known,
-            None => {
-                let Some(read) = self.read_bounds(base, key)?.map(Arc::new) else { return Ok(None) };
-                base.bounds.0.lock().insert(key.into(), Some(read.clone()));
-                read
-            }
-        };
+        let Some(bounds) = self.bounds_now(base, key)? else { return Ok(None) };
         let types: Vec<DataType> =
             key.iter().map(|&c| t.schema().columns[usize::from(c)].data_type).collect();
         Ok(Some(bounds.candidates(values, &types)))
+    }
+
+    /// The bounds of all pages of this version of a table, which are read if they are not known; `None` if the page index says nothing
+    /// of the key's columns.
+    pub(super) fn bounds_now(&self, t: &Table, key: &[u16]) -> Result<Option<Arc<PageBounds>>, EngineError> {
+        if let Some(known) = t.bounds.0.lock().get(key).cloned().flatten() {
+            return Ok(Some(known));
+        }
+        let Some(read) = self.read_bounds(t, key)?.map(Arc::new) else { return Ok(None) };
+        t.bounds.0.lock().insert(key.into(), Some(read.clone()));
+        Ok(Some(read))
     }
 
     /// The bounds of all pages of this version of a table, from the second lookup on.

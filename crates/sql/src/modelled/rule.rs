@@ -32,6 +32,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::{HostClock, HostWork};
 
 use super::charge::Charged;
+use crate::join::LookUpJoinExec;
 use crate::scan::LodeScanExec;
 
 /// The rule, for the clock of a host.
@@ -103,6 +104,7 @@ fn is_join(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<SortMergeJoinExec>()
         || plan.is::<SymmetricHashJoinExec>()
         || plan.is::<PiecewiseMergeJoinExec>()
+        || plan.is::<LookUpJoinExec>()
 }
 
 fn is_sort(plan: &dyn ExecutionPlan) -> bool {

@@ -26,6 +26,9 @@ const LOOKED_UP: f64 = 2.5;
 /// A pair of rows that a nested loop compares.
 const COMPARED: f64 = 2.0;
 
+/// The rows that are scanned in the time of a look-up in an index, which reads a page.
+pub(super) const SCANNED_A_LOOK_UP: f64 = 100.0;
+
 /// The rows of a join.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinRows {

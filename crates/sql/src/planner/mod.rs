@@ -35,7 +35,8 @@ use self::forced::ForcedOrder;
 use self::inputs::Inputs;
 use self::region::Region;
 use crate::columns::place_of;
-use crate::options::{LodeOptions, Planner};
+use crate::join;
+use crate::options::{JoinBy, LodeOptions, Planner};
 use crate::scan::LodeScanExec;
 
 /// The physical rule.
@@ -53,7 +54,8 @@ impl PhysicalOptimizerRule for OrderJoins {
             Planner::Off => Ok(plan),
             Planner::Cost => {
                 let forced = ForcedOrder::of(&options.join_order);
-                ordered(plan, config.execution.target_partitions, &forced)
+                let by = Joins { threads: config.execution.target_partitions, join: options.join };
+                ordered(plan, by, &forced)
             }
         }
     }
@@ -94,23 +96,31 @@ pub(crate) fn distinct_before(scan: &LodeScanExec, e: &Arc<dyn PhysicalExpr>) ->
     Ok(Some(estimate::of_scan(scan)?.columns[place].domain))
 }
 
-fn ordered(
-    plan: Arc<dyn ExecutionPlan>,
+/// What joins are ordered for.
+#[derive(Clone, Copy)]
+struct Joins {
     threads: usize,
-    forced: &ForcedOrder,
-) -> Result<Arc<dyn ExecutionPlan>> {
+    join: JoinBy,
+}
+
+fn ordered(plan: Arc<dyn ExecutionPlan>, by: Joins, forced: &ForcedOrder) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(mut region) = Region::of(&plan)?.filter(|r| r.inputs.len() <= Inputs::MAX) else {
-        let inputs = plan.children().into_iter().map(|input| ordered(input.clone(), threads, forced));
+        let inputs = plan.children().into_iter().map(|input| ordered(input.clone(), by, forced));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        return sides::chosen(replace_children_if_necessary(plan, inputs)?, threads);
+        return sides::chosen(replace_children_if_necessary(plan, inputs)?, by.threads);
     };
     for input in &mut region.inputs {
-        *input = ordered(input.clone(), threads, forced)?;
+        *input = ordered(input.clone(), by, forced)?;
     }
     let estimates = region.inputs.iter().map(estimate::estimate).collect::<Result<Vec<_>>>()?;
     let mut rows = Cardinality::of(&region, estimates);
     let first = forced.inputs_of(&region);
-    let tree =
-        order::cheapest(&mut rows, threads, &first).map_err(|e| forced.needs_cross_join(&region, e.input))?;
+    let tree = match by.join {
+        JoinBy::Hash => order::cheapest(&mut rows, by.threads, &first),
+        JoinBy::Nested => order::left_deep(&mut rows, &first, &|input, others| {
+            join::may_look_up(&region.inputs[input], &region.columns_met(input, others))
+        }),
+    };
+    let tree = tree.map_err(|e| forced.needs_cross_join(&region, e.input))?;
     rebuild::rebuild(&region, &tree, &plan.schema())
 }

@@ -103,6 +103,90 @@ pub(super) fn cheapest(of: &mut Cardinality, threads: usize, first: &[usize]) ->
     Ok(search.tree(all, search.best(all)))
 }
 
+/// The tree of joins by look-ups: one input after the other, each looked up for the rows of those before it. The inputs of `first`
+/// come first, in their order. `is_indexed` says whether an index finds the rows of an input that meet those of a set.
+///
+/// # Errors
+/// When nothing equates an input of `first` with those before it.
+pub(super) fn left_deep(
+    of: &mut Cardinality,
+    first: &[usize],
+    is_indexed: &dyn Fn(usize, Inputs) -> bool,
+) -> Result<Tree, CrossJoin> {
+    let all = Inputs::first(of.inputs.len());
+    let mut parts = Vec::new();
+    for part in of.components(all) {
+        let first: Vec<usize> = first.iter().copied().filter(|i| part.has(*i)).collect();
+        let starts: Vec<Vec<usize>> = match first.is_empty() {
+            true => part.iter().map(|i| vec![i]).collect(),
+            false => vec![first],
+        };
+        let mut best: Option<(f64, Vec<usize>)> = None;
+        for start in starts {
+            let (cost, order) = grown(of, start, part, is_indexed)?;
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, order));
+            }
+        }
+        parts.push((of.rows(part), best.expect("a part has an input").1));
+    }
+    // What no equality connects is a cross product, of the smallest parts first.
+    parts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let trees = parts.into_iter().map(|(_, order)| order.into_iter().map(Tree::Input).reduce(joined));
+    Ok(trees.flatten().reduce(joined).expect("the region has inputs"))
+}
+
+fn joined(build: Tree, probe: Tree) -> Tree {
+    Tree::Join { build: Box::new(build), probe: Box::new(probe), mode: PartitionMode::CollectLeft }
+}
+
+/// An order of a part that begins with `start`, and what it takes.
+fn grown(
+    of: &mut Cardinality,
+    start: Vec<usize>,
+    part: Inputs,
+    is_indexed: &dyn Fn(usize, Inputs) -> bool,
+) -> Result<(f64, Vec<usize>), CrossJoin> {
+    let mut order: Vec<usize> = Vec::new();
+    let (mut set, mut cost) = (Inputs::default(), 0.0);
+    let mut given = start.into_iter();
+    while order.len() < part.len() {
+        let next = match given.next() {
+            Some(next) if !set.is_empty() && !of.connects(set, Inputs::one(next)) => {
+                return Err(CrossJoin { input: next });
+            }
+            Some(next) => next,
+            None => {
+                let near: Vec<usize> =
+                    part.without(set).iter().filter(|&i| of.connects(set, Inputs::one(i))).collect();
+                let cost_of = |of: &mut Cardinality, i: usize| step_cost(of, set, i, is_indexed);
+                let costs: Vec<(f64, usize)> = near.into_iter().map(|i| (cost_of(of, i), i)).collect();
+                costs.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).expect("the part is connected").1
+            }
+        };
+        cost += step_cost(of, set, next, is_indexed);
+        set = set.or(Inputs::one(next));
+        order.push(next);
+    }
+    Ok((cost, order))
+}
+
+/// What it takes to join one more input, in rows that are scanned.
+fn step_cost(
+    of: &mut Cardinality,
+    set: Inputs,
+    next: usize,
+    is_indexed: &dyn Fn(usize, Inputs) -> bool,
+) -> f64 {
+    if set.is_empty() {
+        return of.inputs[next].rows_before;
+    }
+    let (rows, out) = (of.rows(set), of.rows(set.or(Inputs::one(next))));
+    let found =
+        if is_indexed(next, set) { rows * cost::SCANNED_A_LOOK_UP } else { of.inputs[next].rows_before };
+    rows + out + found
+}
+
 struct Search<'a> {
     of: &'a mut Cardinality,
     threads: usize,

@@ -99,6 +99,12 @@ impl Region {
         let classes = classes(&inputs, equalities, &mut predicates)?;
         Ok(Some(Self { inputs, classes, predicates, outputs }))
     }
+
+    /// The columns of an input that equal something of the others.
+    pub(super) fn columns_met(&self, input: usize, others: Inputs) -> Vec<usize> {
+        let met = self.classes.iter().filter(|c| c.iter().any(|t| others.has(t.input)));
+        met.flat_map(|c| c.iter().filter(|t| t.input == input).filter_map(Term::column)).collect()
+    }
 }
 
 fn is_inner(plan: &Arc<dyn ExecutionPlan>) -> bool {

@@ -4,7 +4,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, RecordOutput,
 };
-use lode_command::{PageRange, ScanCounts};
+use lode_command::ScanCounts;
 
 use crate::StatementCounts;
 
@@ -76,8 +76,8 @@ impl ScanMetrics {
     }
 
     /// Counts pages that an index named for the keys of a join.
-    pub(super) fn looked_up(&self, pages: &[PageRange]) {
-        self.looked_up.add(pages.iter().map(|r| usize::from(r.count)).sum());
+    pub(super) fn looked_up(&self, pages: usize) {
+        self.looked_up.add(pages);
     }
 
     /// Counts a batch that leaves the scan.

@@ -171,7 +171,7 @@ impl PartitionScan {
         let pages = std::mem::take(&mut self.pages);
         let (pages, by_index) = self.looked_up.of(spec, &self.runtime.keys(), pages)?;
         if by_index {
-            self.metrics.looked_up(&pages);
+            self.metrics.looked_up(pages.iter().map(|r| usize::from(r.count)).sum());
         }
         let scan = spec.snapshot.scan(&spec.table, pages, program.clone(), choice.answer(), limit);
         let scan = scan.map_err(engine_error)?;
@@ -259,33 +259,19 @@ fn read_page(
     let first = if exact { program.filter_columns() } else { program.projection() };
     let mut page = PoolPage::open(spec, metrics, lpid, true, first)?;
     spec.computes(HostWork::Scan, page.shown() as u64);
-    let mut passed = Passed::unfiltered(page.rows);
     if exact {
         spec.computes(HostWork::Filter, page.shown() as u64);
-        let found = match Passed::of(program, &mut page, &mut Meter::default()) {
-            // What is wrong may be wrong with a row that is hidden.
-            Err(e) if page.hidden.is_some() && !matches!(e, EvalError::Source(_)) => {
-                page = PoolPage::open(spec, metrics, lpid, false, first)?;
-                Passed::of(program, &mut page, &mut Meter::default())
-            }
-            found => found,
-        };
-        passed = found.map_err(|e| match e {
-            EvalError::Source(e) => e,
-            e => DataFusionError::External(e.to_string().into()),
-        })?;
+        return page.passed(program, first);
     }
+    let mut passed = Passed::unfiltered(page.rows);
     if let Some(hidden) = &page.hidden {
         passed.hide(hidden);
-    }
-    if exact && passed.count() == 0 {
-        return Ok(None);
     }
     passed.rows_of(program, lpid, &mut page).map(Some)
 }
 
 /// A page that is read through the buffer pool. Columns that are needed together are read together.
-struct PoolPage<'a> {
+pub(super) struct PoolPage<'a> {
     spec: &'a ScanSpec,
     metrics: &'a ScanMetrics,
     lpid: Lpid,
@@ -300,7 +286,7 @@ struct PoolPage<'a> {
 
 impl<'a> PoolPage<'a> {
     /// Reads these columns of the page, all rows of them if `whole`.
-    fn open(
+    pub(super) fn open(
         spec: &'a ScanSpec,
         metrics: &'a ScanMetrics,
         lpid: Lpid,
@@ -313,6 +299,29 @@ impl<'a> PoolPage<'a> {
         (page.rows, page.slots, page.hidden) = (read.rows, read.slots, hidden);
         page.columns.extend(columns.iter().copied().zip(read.columns));
         Ok(page)
+    }
+
+    /// The rows that pass the program; `None` if no row passes. `first` are the columns that were read with the page.
+    pub(super) fn passed(mut self, program: &Program, first: &[u16]) -> Result<Option<PageRows>> {
+        let found = match Passed::of(program, &mut self, &mut Meter::default()) {
+            // What is wrong may be wrong with a row that is hidden.
+            Err(e) if self.hidden.is_some() && !matches!(e, EvalError::Source(_)) => {
+                self = Self::open(self.spec, self.metrics, self.lpid, false, first)?;
+                Passed::of(program, &mut self, &mut Meter::default())
+            }
+            found => found,
+        };
+        let mut passed = found.map_err(|e| match e {
+            EvalError::Source(e) => e,
+            e => DataFusionError::External(e.to_string().into()),
+        })?;
+        if let Some(hidden) = &self.hidden {
+            passed.hide(hidden);
+        }
+        if passed.count() == 0 {
+            return Ok(None);
+        }
+        passed.rows_of(program, self.lpid, &mut self).map(Some)
     }
 
     /// Rows that are not hidden.

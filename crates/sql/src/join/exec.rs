@@ -1,0 +1,317 @@
+//! `LookUpJoinExec`: a join that looks the rows of its inner table up in an index.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, apply_expression_roots,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, Statistics,
+};
+use futures::{StreamExt, stream};
+use lode_engine::LookUps;
+use lode_page::{DataType, Value};
+
+use super::block::{Pairing, has_null, joined};
+use super::inner::Inner;
+use crate::arrow_convert::from_arrow;
+use crate::scan::LookUpScan;
+
+/// How many outer rows a join takes at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JoinBuffer {
+    /// Bytes of outer rows.
+    pub(crate) bytes: usize,
+    /// Whether keys are looked up in batches; if not, each row is a block of its own.
+    pub(crate) batched: bool,
+}
+
+/// The operator. Its only input is the outer side.
+#[derive(Clone, Debug)]
+pub(crate) struct LookUpJoinExec {
+    outer: Arc<dyn ExecutionPlan>,
+    inner: Arc<Inner>,
+    look_ups: Arc<LookUps>,
+    /// Which of the pairs of keys each column of the look-ups is.
+    keys: Vec<usize>,
+    pairing: Arc<Pairing>,
+    buffer: JoinBuffer,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl LookUpJoinExec {
+    pub(super) fn new(
+        outer: Arc<dyn ExecutionPlan>,
+        inner: Inner,
+        look_ups: LookUps,
+        keys: Vec<usize>,
+        pairing: Pairing,
+        buffer: JoinBuffer,
+    ) -> Self {
+        let properties = properties(&outer, &pairing);
+        Self {
+            outer,
+            inner: Arc::new(inner),
+            look_ups: Arc::new(look_ups),
+            keys,
+            pairing: Arc::new(pairing),
+            buffer,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The column of the outer side that a column of the answer is, if it is one.
+    pub(crate) fn outer_column(&self, place: usize) -> Option<usize> {
+        let answered = &self.pairing.answered[place];
+        (answered.side == self.pairing.outer).then_some(answered.index)
+    }
+}
+
+fn properties(outer: &Arc<dyn ExecutionPlan>, pairing: &Pairing) -> Arc<PlanProperties> {
+    let partitions = outer.properties().output_partitioning().partition_count();
+    Arc::new(PlanProperties::new(
+        EquivalenceProperties::new(pairing.schema.clone()),
+        Partitioning::UnknownPartitioning(partitions),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    ))
+}
+
+impl DisplayAs for LookUpJoinExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spec = self.inner.spec();
+        let name = |c: &u16| spec.table.def().columns[usize::from(*c)].name.clone();
+        let columns: Vec<String> = self.look_ups.columns().iter().map(name).collect();
+        let by = match self.look_ups.index() {
+            Some(index) => format!("index={index} ({})", columns.join(", ")),
+            None => format!("primary key ({})", columns.join(", ")),
+        };
+        if t == DisplayFormatType::TreeRender {
+            writeln!(f, "table={}", spec.table.name())?;
+            return writeln!(f, "by {by}");
+        }
+        let on: Vec<String> = self.pairing.on.iter().map(|(a, b)| format!("({a}, {b})")).collect();
+        write!(
+            f,
+            "LookUpJoinExec: {:?}, {}, by {by}, on=[{}]",
+            self.pairing.kind,
+            self.inner,
+            on.join(", ")
+        )?;
+        if let Some(filter) = &self.pairing.filter {
+            write!(f, ", filter={}", filter.expression())?;
+        }
+        if !self.buffer.batched {
+            write!(f, ", a row at a time")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for LookUpJoinExec {
+    fn name(&self) -> &'static str {
+        "LookUpJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.outer]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.pairing.on.iter().map(|(outer, _)| outer), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let outer = children.pop().expect("it has one input");
+        let properties = properties(&outer, &self.pairing);
+        Ok(Arc::new(Self { outer, properties, ..Arc::unwrap_or_clone(self) }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let outer = self.outer.execute(partition, context.clone())?;
+        let batch_rows = context.session_config().batch_size();
+        let spec = Arc::new(self.inner.spec().clone());
+        let scan = LookUpScan::new(spec, self.look_ups.clone(), batch_rows, &self.metrics, partition)?;
+        let types = self.look_ups.columns().iter();
+        let types = types.map(|&c| self.inner.spec().table.schema().columns[usize::from(c)].data_type);
+        let running = Running {
+            outer,
+            batch: None,
+            scan,
+            types: types.collect(),
+            last: None,
+            ready: VecDeque::new(),
+            memory: MemoryConsumer::new("LookUpJoinExec").register(context.memory_pool()),
+            batch_rows,
+            join: self.clone(),
+        };
+        let batches = stream::try_unfold(running, |mut running| async move {
+            Ok(running.next().await?.map(|batch| (batch, running)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics::new_unknown(&self.schema())))
+    }
+}
+
+/// A partition that runs.
+struct Running {
+    join: LookUpJoinExec,
+    outer: SendableRecordBatchStream,
+    /// Outer rows that were not joined yet.
+    batch: Option<RecordBatch>,
+    scan: LookUpScan,
+    /// The types of the look-ups' columns.
+    types: Vec<DataType>,
+    /// The key of the last block, if it was one row, and the inner rows that it found.
+    last: Option<(OwnedRow, RecordBatch)>,
+    ready: VecDeque<RecordBatch>,
+    memory: MemoryReservation,
+    batch_rows: usize,
+}
+
+impl Running {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                self.scan.leaves(batch.num_rows());
+                return Ok(Some(batch));
+            }
+            self.memory.free();
+            let Some(batch) = self.batch.take() else {
+                match self.outer.next().await {
+                    Some(batch) => self.batch = Some(batch?).filter(|b| b.num_rows() > 0),
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            let rows = self.block_rows(&batch);
+            let block = batch.slice(0, rows);
+            if rows < batch.num_rows() {
+                self.batch = Some(batch.slice(rows, batch.num_rows() - rows));
+            }
+            self.ready = self.join_block(&block)?.into();
+            if let Some(host) = self.join.inner.spec().snapshot.host().filter(|host| host.takes_turns()) {
+                // Whoever polls decides whose turn it is.
+                host.end_turn();
+                pending_once().await;
+            }
+        }
+    }
+
+    /// How many of these rows are the next block.
+    fn block_rows(&self, batch: &RecordBatch) -> usize {
+        let JoinBuffer { bytes, batched } = self.join.buffer;
+        if !batched {
+            return 1;
+        }
+        let row_bytes = (batch.get_array_memory_size() / batch.num_rows()).max(1);
+        (bytes / row_bytes).clamp(1, batch.num_rows())
+    }
+
+    fn join_block(&mut self, block: &RecordBatch) -> Result<Vec<RecordBatch>> {
+        let keys = self.join.pairing.outer_keys(block)?;
+        let inner = match block.num_rows() {
+            1 => self.rows_of_one(&keys)?,
+            _ => self.rows_of(&keys, &self.distinct(&keys)?)?,
+        };
+        let bytes = block.get_array_memory_size().saturating_add(inner.get_array_memory_size());
+        self.memory.try_resize(bytes)?;
+        self.join.pairing.answer(block, &keys, &inner, self.batch_rows)
+    }
+
+    /// The rows of a single key. One that comes again, as often in the order of a foreign key, is not looked up again.
+    fn rows_of_one(&mut self, keys: &[ArrayRef]) -> Result<RecordBatch> {
+        let fields = keys.iter().map(|k| SortField::new(k.data_type().clone())).collect();
+        let key = RowConverter::new(fields)?.convert_columns(keys)?.row(0).owned();
+        if let Some((last, rows)) = &self.last
+            && last.row() == key.row()
+        {
+            return Ok(rows.clone());
+        }
+        let rows = self.rows_of(keys, &[0])?;
+        self.last = Some((key, rows.clone()));
+        Ok(rows)
+    }
+
+    /// The first row of each key of the look-ups without NULL, in the order of the keys.
+    fn distinct(&self, keys: &[ArrayRef]) -> Result<Vec<usize>> {
+        let used: Vec<ArrayRef> = self.join.keys.iter().map(|&at| keys[at].clone()).collect();
+        let fields = used.iter().map(|k| SortField::new(k.data_type().clone())).collect();
+        let rows = RowConverter::new(fields)?.convert_columns(&used)?;
+        let mut places: Vec<usize> = (0..rows.num_rows()).filter(|&row| !has_null(&used, row)).collect();
+        places.sort_by(|&a, &b| rows.row(a).cmp(&rows.row(b)));
+        places.dedup_by(|a, b| rows.row(*a) == rows.row(*b));
+        Ok(places)
+    }
+
+    /// The inner rows that have the keys of the rows at these places.
+    fn rows_of(&self, keys: &[ArrayRef], places: &[usize]) -> Result<RecordBatch> {
+        let columns =
+            self.join.keys.iter().zip(&self.types).map(|(&at, t)| {
+                from_arrow(&keys[at], *t).map_err(|e| DataFusionError::External(Box::new(e)))
+            });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let key = |&row: &usize| columns.iter().map(|c| c.value(row)).collect::<Vec<Value>>();
+        let keys: Vec<Vec<Value>> =
+            places.iter().map(key).filter(|key| !key.iter().any(Value::is_null)).collect();
+        let schema = self.join.inner.schema();
+        if keys.is_empty() {
+            return Ok(RecordBatch::new_empty(schema.clone()));
+        }
+        let found = self.scan.rows(&keys, self.join.buffer.batched)?;
+        let found = found.into_iter().map(|batch| self.join.inner.applied(batch));
+        joined(schema, &found.collect::<Result<Vec<_>>>()?)
+    }
+}
+
+/// Is pending once, and then ready.
+async fn pending_once() {
+    let mut was_polled = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut was_polled, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
