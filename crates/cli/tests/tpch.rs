@@ -5,13 +5,17 @@ mod common;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use datafusion::error::DataFusionError;
+use lode_base::Profile;
 use lode_bench::tpch::answers::Answer;
-use lode_bench::tpch::data::load;
+use lode_bench::tpch::data::{generate, load};
 use lode_bench::tpch::run::run;
-use lode_bench::tpch::schema::Layout;
+use lode_bench::tpch::schema::{FOREIGN_KEYS, Layout};
 use lode_bench::tpch::{QUERIES, Scale, TABLES};
 use lode_engine::{Database, DatabaseOptions};
-use lode_firmware::Drive;
+use lode_firmware::{Drive, DriveOptions};
+use lode_flash::Medium;
+use lode_flash::timing::Model;
 use lode_sql::{Offload, Queries, Session, SessionOptions};
 
 async fn loaded(scale: Scale, layout: Layout) -> (Database, Session) {
@@ -63,6 +67,92 @@ async fn scale_0_01_in_row_pages() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scale_0_1() {
     check(0.1, Layout::Column, &[Offload::Off, Offload::Auto]).await;
+}
+
+/// A database whose drive has pattern matchers.
+fn database_with_matchers() -> (Database, Session) {
+    let profile = Profile::find("yoursql-pm1725").unwrap();
+    let medium = Medium::memory(profile.geometry).with_model(Arc::new(Model::new(profile)));
+    let drive = Drive::format(medium, DriveOptions::default()).unwrap();
+    let database = Database::open(Arc::new(drive), DatabaseOptions::default()).unwrap();
+    let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
+    let session = Queries::new(database.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap();
+    (database, session)
+}
+
+async fn execute(session: &Session, sql: &str) {
+    session.execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+}
+
+/// Planner, kind of join, and levels.
+const PLANS: [(&str, &str, &[Offload]); 5] = [
+    ("off", "hash", &[Offload::Matches, Offload::Hints]),
+    ("cost", "hash", &[Offload::Off, Offload::Matches, Offload::Hints, Offload::Rows, Offload::Auto]),
+    ("off", "nested", &[Offload::Hints]),
+    ("cost", "nested", &[Offload::Off, Offload::Hints, Offload::Auto]),
+    ("cost", "nested; SET lode.batched_keys = off", &[Offload::Off]),
+];
+
+/// All queries with these plans, over tables with these options and indexes on foreign keys; and once more after one row in five
+/// was written anew.
+async fn check_plans(pages: &str, plans: &[(&str, &str, &[Offload])]) {
+    let scale = Scale::new(0.01).unwrap();
+    let (database, session) = database_with_matchers();
+    for table in &TABLES {
+        execute(&session, &table.create_as(table.name, &format!("WITH ({pages})"))).await;
+        let batches = generate(table.name, scale).map(|b| b.map_err(DataFusionError::from));
+        session.load_batches(table.name, futures::stream::iter(batches)).await.unwrap();
+    }
+    for (table, columns) in FOREIGN_KEYS {
+        execute(&session, &format!("CREATE INDEX ON {table} ({columns})")).await;
+    }
+    let (mut looked_up, mut unmatched) = (0, 0);
+    for is_changed in [false, true] {
+        if is_changed {
+            for table in &TABLES {
+                let column = table.first_column();
+                execute(
+                    &session,
+                    &format!("UPDATE {0} SET {column} = {column} WHERE {column} % 5 = 1", table.name),
+                )
+                .await;
+            }
+        }
+        for (planner, join, levels) in plans {
+            execute(&session, &format!("SET lode.planner = {planner}; SET lode.batched_keys = on")).await;
+            execute(&session, &format!("SET lode.join = {join}")).await;
+            for &level in *levels {
+                for query in &QUERIES {
+                    let what = format!("{pages} {is_changed} {planner} {join} {level}");
+                    let run = run(&session, query, scale, level).await;
+                    let run = run.unwrap_or_else(|e| panic!("{what}: {e}"));
+                    let expected = Answer::shipped(query, scale).unwrap().unwrap();
+                    run.answer.compare(query, &expected).unwrap_or_else(|d| panic!("{what}: {d}"));
+                    unmatched += run.counts.pages_unmatched;
+                    looked_up += run.counts.look_ups;
+                }
+            }
+        }
+    }
+    assert!(looked_up > 1000, "{looked_up} keys were looked up");
+    assert_eq!(unmatched > 0, pages.contains("matchable"), "{unmatched} pages were unmatched");
+    assert_eq!(database.check().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_plan_answers_alike_over_small_pages_with_fields() {
+    check_plans("layout = 'row', page_bytes = 4096, encoding = 'matchable'", &PLANS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_plan_answers_alike_over_large_row_pages() {
+    check_plans("layout = 'row', page_bytes = 16384", &PLANS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_plan_answers_alike_over_column_pages_and_a_delta() {
+    // A look-up of a single key in a page of many rows takes long.
+    check_plans("layout = 'column', changes = 'delta'", &PLANS[..4]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -36,6 +36,8 @@ pub struct QueryCounts {
     pub groups: u64,
     /// Run-time filters handed to running scans.
     pub narrowed: u64,
+    /// Keys that nested joins looked up.
+    pub look_ups: u64,
     /// Whether the statement was a short one: its scan is then a lookup of one row, which counts no pages.
     pub short: bool,
 }

@@ -376,6 +376,17 @@ async fn rows_are_looked_up_in_indexes_where_joins_are_nested() {
             "SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part AND p.id + l.id > 100 WHERE l.id < 300",
             1,
         ),
+        // A subquery runs again for the keys of each block.
+        (
+            "SELECT count(*), sum(l.id) FROM line l WHERE l.id < 3000 AND l.supplier < \
+          (SELECT min(price) FROM offer o, part p WHERE o.part = l.part AND p.id = o.part AND p.name > 'part 2')",
+            2,
+        ),
+        (
+            "SELECT count(*), sum(n) FROM part p, (SELECT part, count(*) AS n FROM offer WHERE price > 50 GROUP BY part) o \
+          WHERE o.part = p.id",
+            1,
+        ),
         // No index begins with a name, and equal floats differ in their bits.
         ("SELECT count(*) FROM part a JOIN part b ON a.name = b.name", 0),
         ("SELECT count(*) FROM part a JOIN part b ON CAST(a.id AS DOUBLE) = CAST(b.id AS DOUBLE)", 0),

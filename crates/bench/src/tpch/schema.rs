@@ -134,3 +134,14 @@ pub const TABLES: [Table; 8] = [
                      l_shipdate, l_commitdate, l_receiptdate",
     },
 ];
+
+/// Tables, and columns of theirs that refer to keys of others. MySQL indexes them. Those with which a primary key begins are not listed.
+pub const FOREIGN_KEYS: [(&str, &str); 7] = [
+    ("nation", "n_regionkey"),
+    ("supplier", "s_nationkey"),
+    ("customer", "c_nationkey"),
+    ("partsupp", "ps_suppkey"),
+    ("orders", "o_custkey"),
+    ("lineitem", "l_partkey, l_suppkey"),
+    ("lineitem", "l_suppkey"),
+];

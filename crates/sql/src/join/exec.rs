@@ -5,20 +5,26 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, apply_expression_roots,
+    reset_plan_states,
 };
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, Statistics,
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements, PlanProperties,
+    SendableRecordBatchStream, Statistics,
 };
 use futures::{StreamExt, stream};
 use lode_engine::LookUps;
@@ -26,8 +32,9 @@ use lode_page::{DataType, Value};
 
 use super::block::{Pairing, has_null, joined};
 use super::inner::Inner;
+use super::keyed::{Asked, ByIndex};
 use crate::arrow_convert::from_arrow;
-use crate::scan::LookUpScan;
+use crate::scan::{LookUpScan, ScanSpec};
 
 /// How many outer rows a join takes at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +45,46 @@ pub(crate) struct JoinBuffer {
     pub(crate) batched: bool,
 }
 
-/// The operator. Its only input is the outer side.
+/// Where a join finds the inner rows of keys.
+#[derive(Clone)]
+pub(super) enum InnerSide {
+    /// In a table.
+    Table(Arc<Inner>),
+    /// From a plan that runs again for each block, and that a scan by key begins.
+    Plan { plan: Arc<dyn ExecutionPlan>, asked: Arc<Asked>, spec: Arc<ScanSpec> },
+}
+
+impl InnerSide {
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Table(inner) => inner.schema().clone(),
+            Self::Plan { plan, .. } => plan.schema(),
+        }
+    }
+
+    /// The scan that the keys go to.
+    fn spec(&self) -> &ScanSpec {
+        match self {
+            Self::Table(inner) => inner.spec(),
+            Self::Plan { spec, .. } => spec,
+        }
+    }
+}
+
+impl fmt::Debug for InnerSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table(inner) => inner.fmt(f),
+            Self::Plan { plan, .. } => plan.fmt(f),
+        }
+    }
+}
+
+/// The operator. Its inputs are the outer side, and the plan of the inner side if that is no table.
 #[derive(Clone, Debug)]
 pub(crate) struct LookUpJoinExec {
     outer: Arc<dyn ExecutionPlan>,
-    inner: Arc<Inner>,
+    inner: InnerSide,
     look_ups: Arc<LookUps>,
     /// Which of the pairs of keys each column of the look-ups is.
     keys: Vec<usize>,
@@ -55,8 +97,8 @@ pub(crate) struct LookUpJoinExec {
 impl LookUpJoinExec {
     pub(super) fn new(
         outer: Arc<dyn ExecutionPlan>,
-        inner: Inner,
-        look_ups: LookUps,
+        inner: InnerSide,
+        look_ups: Arc<LookUps>,
         keys: Vec<usize>,
         pairing: Pairing,
         buffer: JoinBuffer,
@@ -64,8 +106,8 @@ impl LookUpJoinExec {
         let properties = properties(&outer, &pairing);
         Self {
             outer,
-            inner: Arc::new(inner),
-            look_ups: Arc::new(look_ups),
+            inner,
+            look_ups,
             keys,
             pairing: Arc::new(pairing),
             buffer,
@@ -94,24 +136,19 @@ fn properties(outer: &Arc<dyn ExecutionPlan>, pairing: &Pairing) -> Arc<PlanProp
 impl DisplayAs for LookUpJoinExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = self.inner.spec();
-        let name = |c: &u16| spec.table.def().columns[usize::from(*c)].name.clone();
-        let columns: Vec<String> = self.look_ups.columns().iter().map(name).collect();
-        let by = match self.look_ups.index() {
-            Some(index) => format!("index={index} ({})", columns.join(", ")),
-            None => format!("primary key ({})", columns.join(", ")),
-        };
+        let by = ByIndex(spec, &self.look_ups);
         if t == DisplayFormatType::TreeRender {
             writeln!(f, "table={}", spec.table.name())?;
             return writeln!(f, "by {by}");
         }
         let on: Vec<String> = self.pairing.on.iter().map(|(a, b)| format!("({a}, {b})")).collect();
-        write!(
-            f,
-            "LookUpJoinExec: {:?}, {}, by {by}, on=[{}]",
-            self.pairing.kind,
-            self.inner,
-            on.join(", ")
-        )?;
+        let on = on.join(", ");
+        match &self.inner {
+            InnerSide::Table(inner) => {
+                write!(f, "LookUpJoinExec: {:?}, {inner}, by {by}, on=[{on}]", self.pairing.kind)?;
+            }
+            InnerSide::Plan { .. } => write!(f, "LookUpJoinExec: {:?}, on=[{on}]", self.pairing.kind)?,
+        }
         if let Some(filter) = &self.pairing.filter {
             write!(f, ", filter={}", filter.expression())?;
         }
@@ -132,7 +169,18 @@ impl ExecutionPlan for LookUpJoinExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.outer]
+        match &self.inner {
+            InnerSide::Table(_) => vec![&self.outer],
+            InnerSide::Plan { plan, .. } => vec![&self.outer, plan],
+        }
+    }
+
+    /// The plan of an inner side is asked for the keys of one block at a time.
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(match &self.inner {
+            InnerSide::Table(_) => vec![Distribution::UnspecifiedDistribution],
+            InnerSide::Plan { .. } => vec![Distribution::SinglePartition; 2],
+        })
     }
 
     fn apply_expressions(
@@ -147,9 +195,13 @@ impl ExecutionPlan for LookUpJoinExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let outer = children.pop().expect("it has one input");
-        let properties = properties(&outer, &self.pairing);
-        Ok(Arc::new(Self { outer, properties, ..Arc::unwrap_or_clone(self) }))
+        let mut join = Arc::unwrap_or_clone(self);
+        if let InnerSide::Plan { plan, .. } = &mut join.inner {
+            *plan = children.pop().expect("it has two inputs");
+        }
+        join.outer = children.pop().expect("it has an outer side");
+        join.properties = properties(&join.outer, &join.pairing);
+        Ok(Arc::new(join))
     }
 
     fn with_new_children(
@@ -162,14 +214,21 @@ impl ExecutionPlan for LookUpJoinExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let outer = self.outer.execute(partition, context.clone())?;
         let batch_rows = context.session_config().batch_size();
-        let spec = Arc::new(self.inner.spec().clone());
-        let scan = LookUpScan::new(spec, self.look_ups.clone(), batch_rows, &self.metrics, partition)?;
+        let scan = match &self.inner {
+            InnerSide::Table(inner) => {
+                let (spec, look_ups) = (Arc::new(inner.spec().clone()), self.look_ups.clone());
+                Some(LookUpScan::new(spec, look_ups, batch_rows, &self.metrics, partition)?)
+            }
+            InnerSide::Plan { .. } => None,
+        };
         let types = self.look_ups.columns().iter();
         let types = types.map(|&c| self.inner.spec().table.schema().columns[usize::from(c)].data_type);
         let running = Running {
             outer,
             batch: None,
             scan,
+            output: BaselineMetrics::new(&self.metrics, partition),
+            context: context.clone(),
             types: types.collect(),
             last: None,
             ready: VecDeque::new(),
@@ -198,7 +257,10 @@ struct Running {
     outer: SendableRecordBatchStream,
     /// Outer rows that were not joined yet.
     batch: Option<RecordBatch>,
-    scan: LookUpScan,
+    /// If the inner side is a table.
+    scan: Option<LookUpScan>,
+    output: BaselineMetrics,
+    context: Arc<TaskContext>,
     /// The types of the look-ups' columns.
     types: Vec<DataType>,
     /// The key of the last block, if it was one row, and the inner rows that it found.
@@ -212,8 +274,7 @@ impl Running {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
-                self.scan.leaves(batch.num_rows());
-                return Ok(Some(batch));
+                return Ok(Some(batch.record_output(&self.output)));
             }
             self.memory.free();
             let Some(batch) = self.batch.take() else {
@@ -228,7 +289,7 @@ impl Running {
             if rows < batch.num_rows() {
                 self.batch = Some(batch.slice(rows, batch.num_rows() - rows));
             }
-            self.ready = self.join_block(&block)?.into();
+            self.ready = self.join_block(&block).await?.into();
             if let Some(host) = self.join.inner.spec().snapshot.host().filter(|host| host.takes_turns()) {
                 // Whoever polls decides whose turn it is.
                 host.end_turn();
@@ -247,11 +308,14 @@ impl Running {
         (bytes / row_bytes).clamp(1, batch.num_rows())
     }
 
-    fn join_block(&mut self, block: &RecordBatch) -> Result<Vec<RecordBatch>> {
+    async fn join_block(&mut self, block: &RecordBatch) -> Result<Vec<RecordBatch>> {
         let keys = self.join.pairing.outer_keys(block)?;
         let inner = match block.num_rows() {
-            1 => self.rows_of_one(&keys)?,
-            _ => self.rows_of(&keys, &self.distinct(&keys)?)?,
+            1 => self.rows_of_one(&keys).await?,
+            _ => {
+                let places = self.distinct(&keys)?;
+                self.rows_of(&keys, &places).await?
+            }
         };
         let bytes = block.get_array_memory_size().saturating_add(inner.get_array_memory_size());
         self.memory.try_resize(bytes)?;
@@ -259,7 +323,7 @@ impl Running {
     }
 
     /// The rows of a single key. One that comes again, as often in the order of a foreign key, is not looked up again.
-    fn rows_of_one(&mut self, keys: &[ArrayRef]) -> Result<RecordBatch> {
+    async fn rows_of_one(&mut self, keys: &[ArrayRef]) -> Result<RecordBatch> {
         let fields = keys.iter().map(|k| SortField::new(k.data_type().clone())).collect();
         let key = RowConverter::new(fields)?.convert_columns(keys)?.row(0).owned();
         if let Some((last, rows)) = &self.last
@@ -267,7 +331,7 @@ impl Running {
         {
             return Ok(rows.clone());
         }
-        let rows = self.rows_of(keys, &[0])?;
+        let rows = self.rows_of(keys, &[0]).await?;
         self.last = Some((key, rows.clone()));
         Ok(rows)
     }
@@ -284,7 +348,7 @@ impl Running {
     }
 
     /// The inner rows that have the keys of the rows at these places.
-    fn rows_of(&self, keys: &[ArrayRef], places: &[usize]) -> Result<RecordBatch> {
+    async fn rows_of(&mut self, keys: &[ArrayRef], places: &[usize]) -> Result<RecordBatch> {
         let columns =
             self.join.keys.iter().zip(&self.types).map(|(&at, t)| {
                 from_arrow(&keys[at], *t).map_err(|e| DataFusionError::External(Box::new(e)))
@@ -295,11 +359,21 @@ impl Running {
             places.iter().map(key).filter(|key| !key.iter().any(Value::is_null)).collect();
         let schema = self.join.inner.schema();
         if keys.is_empty() {
-            return Ok(RecordBatch::new_empty(schema.clone()));
+            return Ok(RecordBatch::new_empty(schema));
         }
-        let found = self.scan.rows(&keys, self.join.buffer.batched)?;
-        let found = found.into_iter().map(|batch| self.join.inner.applied(batch));
-        joined(schema, &found.collect::<Result<Vec<_>>>()?)
+        let batched = self.join.buffer.batched;
+        match (&self.join.inner, &self.scan) {
+            (InnerSide::Table(inner), Some(scan)) => {
+                let found = scan.rows(&keys, batched)?.into_iter().map(|batch| inner.applied(batch));
+                joined(&schema, &found.collect::<Result<Vec<_>>>()?)
+            }
+            (InnerSide::Plan { plan, asked, .. }, _) => {
+                asked.ask(keys, batched);
+                let anew = reset_plan_states(plan.clone())?;
+                joined(&schema, &collect(anew.execute(0, self.context.clone())?).await?)
+            }
+            (InnerSide::Table(_), None) => unreachable!("a table has a scan"),
+        }
     }
 }
 

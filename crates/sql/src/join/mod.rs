@@ -9,11 +9,15 @@
 //! the join. A block is as many outer rows as `lode.join_buffer` holds, so that each page is read once for all of them; with
 //! `lode.batched_keys = off` it is one row, as in a plain index nested loop.
 //!
+//! An inner side that is more than a table, such as a subquery with an aggregate, runs again for each block, over the rows that have
+//! its keys (`keyed.rs`).
+//!
 //! Source: "Batched Key Access" of MySQL and MariaDB.
 
 mod block;
 mod exec;
 mod inner;
+mod keyed;
 mod rule;
 
 use std::sync::Arc;

@@ -9,13 +9,17 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+use lode_engine::LookUps;
 
 use super::block::{Kind, Pairing};
-use super::exec::{JoinBuffer, LookUpJoinExec};
+use super::exec::{InnerSide, JoinBuffer, LookUpJoinExec};
 use super::inner::Inner;
+use super::keyed::{Asked, KeyedScanExec};
 use crate::columns::place_of;
+use crate::key_sets::targets;
 use crate::options::{JoinBy, LodeOptions};
-use crate::scan::engine_error;
+use crate::planner;
+use crate::scan::{LodeScanExec, ScanSpec, engine_error};
 
 /// The rule.
 #[derive(Debug)]
@@ -47,11 +51,14 @@ impl PhysicalOptimizerRule for NestedLoops {
 }
 
 fn nested(plan: Arc<dyn ExecutionPlan>, buffer: JoinBuffer) -> Result<Arc<dyn ExecutionPlan>> {
+    let before = plan.clone();
     let inputs = plan.children().into_iter().map(|input| nested(input.clone(), buffer));
     let plan = replace_children_if_necessary(plan.clone(), inputs.collect::<Result<Vec<_>>>()?)?;
     let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(plan) };
     for outer in [JoinSide::Left, JoinSide::Right] {
-        if let Some(by_index) = by_index(join, outer, buffer)? {
+        // The planner estimates what it knows.
+        let outer_before = before.children()[usize::from(outer == JoinSide::Right)];
+        if let Some(by_index) = by_index(join, outer, outer_before, buffer)? {
             return Ok(Arc::new(by_index));
         }
     }
@@ -59,7 +66,12 @@ fn nested(plan: Arc<dyn ExecutionPlan>, buffer: JoinBuffer) -> Result<Arc<dyn Ex
 }
 
 /// The join with this outer side; `None` if no index of the other side helps.
-fn by_index(join: &HashJoinExec, outer: JoinSide, buffer: JoinBuffer) -> Result<Option<LookUpJoinExec>> {
+fn by_index(
+    join: &HashJoinExec,
+    outer: JoinSide,
+    outer_before: &Arc<dyn ExecutionPlan>,
+    buffer: JoinBuffer,
+) -> Result<Option<LookUpJoinExec>> {
     let is_plain =
         join.null_equality() == NullEquality::NullEqualsNothing && !join.null_aware && join.fetch().is_none();
     let Some(kind) = Kind::of(*join.join_type(), outer).filter(|_| is_plain) else { return Ok(None) };
@@ -67,13 +79,11 @@ fn by_index(join: &HashJoinExec, outer: JoinSide, buffer: JoinBuffer) -> Result<
         JoinSide::Left => (join.left(), join.right()),
         _ => (join.right(), join.left()),
     };
-    let Some(inner) = Inner::of(inner_plan) else { return Ok(None) };
     let on: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)> = join
         .on()
         .iter()
         .map(|(l, r)| if outer == JoinSide::Left { (l.clone(), r.clone()) } else { (r.clone(), l.clone()) })
         .collect();
-    let mut stored: Vec<Option<u16>> = Vec::new();
     for (outer_key, inner_key) in &on {
         let of_outer = outer_key.data_type(&outer_plan.schema())?;
         let of_inner = inner_key.data_type(&inner_plan.schema())?;
@@ -81,15 +91,10 @@ fn by_index(join: &HashJoinExec, outer: JoinSide, buffer: JoinBuffer) -> Result<
         if of_outer != of_inner || of_outer.is_floating() || of_outer.is_nested() {
             return Ok(None);
         }
-        stored.push(place_of(inner_key).and_then(|place| inner.stored(place)));
     }
-    let columns: Vec<u16> = stored.iter().flatten().copied().collect();
-    let spec = inner.spec();
-    let Some(look_ups) = spec.snapshot.look_ups(&spec.table, &columns).map_err(engine_error)? else {
+    let Some(Found { inner, look_ups, keys }) = found(inner_plan, &on, outer_before)? else {
         return Ok(None);
     };
-    let key = |c: &u16| stored.iter().position(|s| *s == Some(*c)).expect("the look-up has columns of keys");
-    let keys = look_ups.columns().iter().map(key).collect();
     let pairing = Pairing {
         kind,
         outer,
@@ -99,6 +104,70 @@ fn by_index(join: &HashJoinExec, outer: JoinSide, buffer: JoinBuffer) -> Result<
         schema: join.schema(),
     };
     Ok(Some(LookUpJoinExec::new(outer_plan.clone(), inner, look_ups, keys, pairing, buffer)))
+}
+
+/// How the rows of an inner side are looked up.
+struct Found {
+    inner: InnerSide,
+    look_ups: Arc<LookUps>,
+    /// Which of the pairs of keys each column of the look-ups is.
+    keys: Vec<usize>,
+}
+
+type Keys = [(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)];
+
+fn found(plan: &Arc<dyn ExecutionPlan>, on: &Keys, outer: &Arc<dyn ExecutionPlan>) -> Result<Option<Found>> {
+    if let Some(inner) = Inner::of(plan) {
+        let stored: Vec<Option<u16>> =
+            on.iter().map(|(_, key)| place_of(key).and_then(|place| inner.stored(place))).collect();
+        let Some((look_ups, keys)) = look_ups(inner.spec(), &stored)? else { return Ok(None) };
+        return Ok(Some(Found { inner: InnerSide::Table(Arc::new(inner)), look_ups, keys }));
+    }
+    // Below joins and aggregates one key alone is followed: not all keys need to be of one table.
+    for (at, (_, key)) in on.iter().enumerate() {
+        let mut found: Option<(Arc<LookUps>, Arc<Asked>, Arc<ScanSpec>)> = None;
+        let replaced = targets::replaced(plan, key, &mut |scan, key| {
+            let stored = place_of(key).and_then(|place| scan.spec().output[place]);
+            let is_plain = scan.fetch().is_none() && !scan.answers_groups() && !scan.is_in_order();
+            if found.is_some() || stored.is_none() || !is_plain {
+                return Ok(None);
+            }
+            let known = scan.spec().snapshot.statistics(&scan.spec().table).map_err(engine_error)?;
+            if !planner::pays_to_look_up(outer, known.rows as f64)? {
+                return Ok(None);
+            }
+            let Some((look_ups, _)) = look_ups(scan.spec(), &[stored])? else { return Ok(None) };
+            let asked = Arc::new(Asked::default());
+            found = Some((look_ups.clone(), asked.clone(), Arc::new(scan.spec().clone())));
+            Ok(Some(Arc::new(KeyedScanExec::new(scan, look_ups, asked)) as Arc<dyn ExecutionPlan>))
+        })?;
+        if let (Some(plan), Some((look_ups, asked, spec))) = (replaced, found)
+            && runs_anew(&plan)
+        {
+            return Ok(Some(Found {
+                inner: InnerSide::Plan { plan, asked, spec },
+                look_ups,
+                keys: vec![at],
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a plan can run for each block: all that it reads are rows that are looked up.
+fn runs_anew(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    !plan.is::<LodeScanExec>() && plan.children().into_iter().all(runs_anew)
+}
+
+/// How the rows of a scan are found by these columns, and which of them each column of the look-ups is.
+fn look_ups(spec: &ScanSpec, stored: &[Option<u16>]) -> Result<Option<(Arc<LookUps>, Vec<usize>)>> {
+    let columns: Vec<u16> = stored.iter().flatten().copied().collect();
+    let found = spec.snapshot.look_ups(&spec.table, &columns).map_err(engine_error)?;
+    let key = |c: &u16| stored.iter().position(|s| *s == Some(*c)).expect("the look-up has columns of keys");
+    Ok(found.map(|found| {
+        let keys = found.columns().iter().map(key).collect();
+        (Arc::new(found), keys)
+    }))
 }
 
 /// The columns that a join answers.

@@ -14,7 +14,7 @@
 mod collect;
 mod gather;
 mod slot;
-mod targets;
+pub(crate) mod targets;
 
 use std::sync::Arc;
 

@@ -35,10 +35,10 @@ type Plan = Arc<dyn ExecutionPlan>;
 type Key = Arc<dyn PhysicalExpr>;
 
 /// What is done with a scan that can look the key up: the scan, and the key over its columns. `None`: nothing.
-pub(super) type AtScan<'a> = dyn FnMut(&LodeScanExec, &Key) -> Result<Option<Plan>> + 'a;
+pub(crate) type AtScan<'a> = dyn FnMut(&LodeScanExec, &Key) -> Result<Option<Plan>> + 'a;
 
 /// `plan` with its scans replaced that can look up `key`, an expression over the plan's columns.
-pub(super) fn replaced(plan: &Plan, key: &Key, at_scan: &mut AtScan<'_>) -> Result<Option<Plan>> {
+pub(crate) fn replaced(plan: &Plan, key: &Key, at_scan: &mut AtScan<'_>) -> Result<Option<Plan>> {
     if let Some(scan) = plan.downcast_ref::<LodeScanExec>() {
         return at_scan(scan, key);
     }

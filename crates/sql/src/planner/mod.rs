@@ -28,6 +28,11 @@ use datafusion::common::{JoinType, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use self::cardinality::Cardinality;
@@ -55,7 +60,7 @@ impl PhysicalOptimizerRule for OrderJoins {
             Planner::Cost => {
                 let forced = ForcedOrder::of(&options.join_order);
                 let by = Joins { threads: config.execution.target_partitions, join: options.join };
-                ordered(plan, by, &forced)
+                ordered(plan, by, &forced, &[])
             }
         }
     }
@@ -96,6 +101,11 @@ pub(crate) fn distinct_before(scan: &LodeScanExec, e: &Arc<dyn PhysicalExpr>) ->
     Ok(Some(estimate::of_scan(scan)?.columns[place].domain))
 }
 
+/// Whether to look rows of a table of `table_rows` rows up for each row of `outer` is expected to take less than to scan the table.
+pub(crate) fn pays_to_look_up(outer: &Arc<dyn ExecutionPlan>, table_rows: f64) -> Result<bool> {
+    Ok(estimate::estimate(outer)?.rows * cost::SCANNED_A_LOOK_UP <= table_rows)
+}
+
 /// What joins are ordered for.
 #[derive(Clone, Copy)]
 struct Joins {
@@ -103,18 +113,35 @@ struct Joins {
     join: JoinBy,
 }
 
-fn ordered(plan: Arc<dyn ExecutionPlan>, by: Joins, forced: &ForcedOrder) -> Result<Arc<dyn ExecutionPlan>> {
+/// `plan` with its joins in order. Where joins are nested, `wanted` are columns of its answer by whose values its rows will be looked
+/// up: the table that has one of them is then joined first.
+fn ordered(
+    plan: Arc<dyn ExecutionPlan>,
+    by: Joins,
+    forced: &ForcedOrder,
+    wanted: &[usize],
+) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(mut region) = Region::of(&plan)?.filter(|r| r.inputs.len() <= Inputs::MAX) else {
-        let inputs = plan.children().into_iter().map(|input| ordered(input.clone(), by, forced));
+        let below: Vec<usize> = wanted.iter().filter_map(|&place| column_below(&plan, place)).collect();
+        let inputs = plan.children().into_iter().map(|input| ordered(input.clone(), by, forced, &below));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         return sides::chosen(replace_children_if_necessary(plan, inputs)?, by.threads);
     };
-    for input in &mut region.inputs {
-        *input = ordered(input.clone(), by, forced)?;
+    for i in 0..region.inputs.len() {
+        let wanted = match by.join {
+            JoinBy::Hash => Vec::new(),
+            JoinBy::Nested => {
+                region.columns_met(i, Inputs::first(region.inputs.len()).without(Inputs::one(i)))
+            }
+        };
+        region.inputs[i] = ordered(region.inputs[i].clone(), by, forced, &wanted)?;
     }
     let estimates = region.inputs.iter().map(estimate::estimate).collect::<Result<Vec<_>>>()?;
     let mut rows = Cardinality::of(&region, estimates);
-    let first = forced.inputs_of(&region);
+    let first = match wanted.first() {
+        Some(place) => vec![region.outputs[*place].input],
+        None => forced.inputs_of(&region),
+    };
     let tree = match by.join {
         JoinBy::Hash => order::cheapest(&mut rows, by.threads, &first),
         JoinBy::Nested => order::left_deep(&mut rows, &first, &|input, others| {
@@ -123,4 +150,19 @@ fn ordered(plan: Arc<dyn ExecutionPlan>, by: Joins, forced: &ForcedOrder) -> Res
     };
     let tree = tree.map_err(|e| forced.needs_cross_join(&region, e.input))?;
     rebuild::rebuild(&region, &tree, &plan.schema())
+}
+
+/// The column of the input that a column of an operator over one input is.
+fn column_below(plan: &Arc<dyn ExecutionPlan>, place: usize) -> Option<usize> {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return place_of(&projection.expr()[place].expr);
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        return Some(filter.projection().as_ref().map_or(place, |p| p[place]));
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        return place_of(&aggregate.group_expr().expr().get(place)?.0);
+    }
+    let passes_on = plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>();
+    passes_on.then_some(place)
 }

@@ -57,11 +57,6 @@ impl LookUpScan {
         Ok(Self { spec, look_ups, base, batch_rows, metrics })
     }
 
-    /// The metrics of the join that looks up.
-    pub(crate) fn leaves(&self, rows: usize) {
-        self.metrics.baseline.record_output(rows);
-    }
-
     /// The rows that have one of these keys: of each key one value for each column of the look-ups. With `batched` the pages are
     /// read in their order, and ahead of the host on a modelled device.
     pub(crate) fn rows(&self, keys: &[Vec<Value>], batched: bool) -> Result<Vec<RecordBatch>> {
@@ -74,6 +69,7 @@ impl LookUpScan {
             }
         }
         self.metrics.looked_up(pages.len());
+        self.spec.counts.with(|q| q.look_ups += keys.len() as u64);
         if self.look_ups.index().is_some() {
             // A second descent finds the row that an entry of a secondary index names.
             self.spec.computes(HostWork::Join, pages.len() as u64);
