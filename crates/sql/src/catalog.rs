@@ -39,6 +39,8 @@ pub(crate) struct CatalogAt {
     /// Tables of the statement itself, by name.
     own: Vec<(String, Arc<dyn TableProvider>)>,
     open_view: OpenView,
+    /// Whether scans are told of filters that the host evaluates.
+    keeps_filters: bool,
     /// Within a view, what it reads: it sees nothing else.
     reads: Option<Arc<Vec<ViewRead>>>,
 }
@@ -52,7 +54,22 @@ impl CatalogAt {
         open_view: OpenView,
     ) -> Self {
         let schema = SCHEMA.to_owned();
-        Self { schema, snapshot, offload, counts, target: None, own: Vec::new(), open_view, reads: None }
+        Self {
+            schema,
+            snapshot,
+            offload,
+            counts,
+            target: None,
+            own: Vec::new(),
+            open_view,
+            keeps_filters: false,
+            reads: None,
+        }
+    }
+
+    /// The same, whose scans are told of filters that the host evaluates, if `keeps_filters`.
+    pub(crate) fn keeping_filters(self, keeps_filters: bool) -> Self {
+        Self { keeps_filters, ..self }
     }
 
     /// The same as a view sees it, which reads these relations.
@@ -75,7 +92,8 @@ impl CatalogAt {
     }
 
     fn provider(&self, table: Arc<Table>) -> LodeTable {
-        LodeTable::new(self.snapshot.clone(), table, self.offload, self.counts.clone())
+        let table = LodeTable::new(self.snapshot.clone(), table, self.offload, self.counts.clone());
+        table.keeping_filters(self.keeps_filters)
     }
 
     /// The relation of a name of the engine.

@@ -5,6 +5,7 @@ use lode_command::ScanCounts;
 use lode_program::Expr;
 use parking_lot::Mutex;
 
+use crate::query_shape::Shape;
 use crate::scan::Sample;
 
 /// Sums over all scans of a statement.
@@ -48,6 +49,20 @@ pub struct StatementCounts {
     sums: Mutex<QueryCounts>,
     /// A sample for each table and filter.
     samples: Mutex<Vec<(TableId, Expr, Sample)>>,
+    /// Where its tables are.
+    shape: Mutex<Shape>,
+    reads: Mutex<Vec<TableReads>>,
+}
+
+/// What a statement read of a table through the buffer pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableReads {
+    /// The table.
+    pub table: String,
+    /// Pages that were asked for.
+    pub pages: u64,
+    /// Bytes that the drive sent, since the pool did not have them.
+    pub link_bytes_up: u64,
 }
 
 impl StatementCounts {
@@ -59,6 +74,33 @@ impl StatementCounts {
     /// Changes the sums.
     pub fn with(&self, change: impl FnOnce(&mut QueryCounts)) {
         change(&mut self.sums.lock());
+    }
+
+    /// What was read of each table through the buffer pool.
+    pub(crate) fn reads(&self) -> Vec<TableReads> {
+        self.reads.lock().clone()
+    }
+
+    /// Counts pages of a table that were asked for, and bytes that the drive sent for them.
+    pub(crate) fn read_of(&self, table: &str, pages: u64, link_bytes_up: u64) {
+        let mut reads = self.reads.lock();
+        match reads.iter_mut().find(|r| r.table == table) {
+            Some(known) => {
+                known.pages += pages;
+                known.link_bytes_up += link_bytes_up;
+            }
+            None => reads.push(TableReads { table: table.into(), pages, link_bytes_up }),
+        }
+    }
+
+    /// Where the tables of the statement are, as far as it is known.
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape.lock().clone()
+    }
+
+    /// Keeps where the tables of the statement are.
+    pub(crate) fn keep_shape(&self, shape: Shape) {
+        *self.shape.lock() = shape;
     }
 
     /// What the statement has sampled of a table, by a filter.

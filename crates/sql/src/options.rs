@@ -36,6 +36,8 @@ pub struct LodeOptions {
     pub planner: Planner,
     /// `lode.join_order`: tables that are joined first, in their order.
     pub join_order: String,
+    /// `lode.early_filter`: the table that the drive filters before the host reads its pages.
+    pub early_filter: EarlyFilter,
     /// `lode.join`: how joins find the rows that meet.
     pub join: JoinBy,
     /// `lode.join_buffer`: bytes of outer rows that a join by nested loops takes at a time.
@@ -61,11 +63,13 @@ pub enum Planner {
     /// The cost of each order, by sampled selectivity.
     #[default]
     Cost,
+    /// The same, but for the table that YourSQL would filter early.
+    Yoursql,
 }
 
 impl Planner {
     /// All, by name.
-    const NAMED: [(&str, Self); 2] = [("off", Self::Off), ("cost", Self::Cost)];
+    const NAMED: [(&str, Self); 3] = [("off", Self::Off), ("cost", Self::Cost), ("yoursql", Self::Yoursql)];
 }
 
 impl fmt::Display for Planner {
@@ -80,6 +84,39 @@ impl FromStr for Planner {
     fn from_str(s: &str) -> Result<Self, ()> {
         let s = s.trim().to_ascii_lowercase();
         Self::NAMED.iter().find(|(name, _)| *name == s).map(|(_, planner)| *planner).ok_or(())
+    }
+}
+
+/// Which table the drive filters early: it looks at its pages first, and the host reads those that it flags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum EarlyFilter {
+    /// The one that the planner chooses.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// This one, if a query filters it.
+    Table(String),
+}
+
+impl fmt::Display for EarlyFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::None => f.write_str("none"),
+            Self::Table(name) => f.write_str(name),
+        }
+    }
+}
+
+impl EarlyFilter {
+    /// Says the table by this word, or that there is none.
+    pub(crate) fn named(word: &str) -> Self {
+        match word.trim() {
+            word if word.eq_ignore_ascii_case("auto") => Self::Auto,
+            word if word.eq_ignore_ascii_case("none") => Self::None,
+            name => Self::Table(name.to_owned()),
+        }
     }
 }
 
@@ -188,6 +225,7 @@ impl Default for LodeOptions {
             short_statements: true,
             planner: Planner::default(),
             join_order: String::new(),
+            early_filter: EarlyFilter::default(),
             join: JoinBy::default(),
             join_buffer: 4 << 20,
             batched_keys: true,
@@ -199,6 +237,15 @@ impl LodeOptions {
     /// The settings in `config`, or the defaults where Lode is not installed.
     pub fn of(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Whether scans are told of filters that the host evaluates.
+    pub(crate) fn may_filter_early(&self) -> bool {
+        match self.early_filter {
+            EarlyFilter::Auto => self.planner == Planner::Yoursql,
+            EarlyFilter::None => false,
+            EarlyFilter::Table(_) => true,
+        }
     }
 }
 
@@ -245,9 +292,10 @@ impl ExtensionOptions for LodeOptions {
             "short_statements" => self.short_statements = switch(key, value)?,
             "prefetch" => self.prefetch = switch(key, value)?,
             "planner" => {
-                self.planner = value.parse().map_err(|()| bad(key, value, "off or cost"))?;
+                self.planner = value.parse().map_err(|()| bad(key, value, "off, cost or yoursql"))?;
             }
             "join_order" => self.join_order = value.trim().to_owned(),
+            "early_filter" => self.early_filter = EarlyFilter::named(value),
             "join" => self.join = value.parse().map_err(|()| bad(key, value, "hash or nested"))?,
             "join_buffer" => {
                 let bytes = value.parse().ok().filter(|b| JOIN_BUFFER_BYTES.contains(b));
@@ -292,7 +340,13 @@ impl ExtensionOptions for LodeOptions {
             entry(
                 "planner",
                 self.planner.to_string(),
-                "Who orders joins: off (as FROM names the tables) or cost (by sampled selectivity)",
+                "Who orders joins: off (as FROM names the tables), cost (by sampled selectivity) or yoursql (the table \
+                 that the drive filters best comes first)",
+            ),
+            entry(
+                "early_filter",
+                self.early_filter.to_string(),
+                "The table that the drive filters before the host reads its pages: auto (by the planner), none, or a name",
             ),
             entry(
                 "join",

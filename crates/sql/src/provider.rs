@@ -40,6 +40,8 @@ pub struct LodeTable {
     columns: Vec<u16>,
     constraints: Constraints,
     hidden: OnceLock<HiddenValues>,
+    /// Whether scans are told of filters that the host evaluates.
+    keeps_filters: bool,
 }
 
 impl LodeTable {
@@ -64,7 +66,22 @@ impl LodeTable {
         let constraints = Constraints::new_unverified(keys);
         let schema = Arc::new(Schema::new(fields));
         let hidden = OnceLock::new();
-        Self { snapshot, table, offload, counts, schema, columns, constraints, hidden }
+        Self { snapshot, table, offload, counts, schema, columns, constraints, hidden, keeps_filters: false }
+    }
+
+    /// The same, whose scans are told of filters that the host evaluates, if `keeps_filters`.
+    pub(crate) fn keeping_filters(self, keeps_filters: bool) -> Self {
+        Self { keeps_filters, ..self }
+    }
+
+    /// The name of the table.
+    pub(crate) fn name(&self) -> &str {
+        self.table.name()
+    }
+
+    /// The counts of the statement that reads it.
+    pub(crate) fn counts(&self) -> &Arc<StatementCounts> {
+        &self.counts
     }
 
     /// All columns that the engine has, also dropped and hidden ones, each under its number as a name.
@@ -143,8 +160,8 @@ impl TableProvider for LodeTable {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let translates = match self.offload {
-            Offload::Off => TableProviderFilterPushDown::Unsupported,
-            Offload::Index | Offload::Matches | Offload::Hints | Offload::Pages => {
+            Offload::Off if !self.keeps_filters => TableProviderFilterPushDown::Unsupported,
+            Offload::Off | Offload::Index | Offload::Matches | Offload::Hints | Offload::Pages => {
                 TableProviderFilterPushDown::Inexact
             }
             Offload::Rows | Offload::Aggregate | Offload::Auto => TableProviderFilterPushDown::Exact,
@@ -191,6 +208,7 @@ impl TableProvider for LodeTable {
             filter_text: access.filter_text,
             ordered: None,
             groups: None,
+            early: None,
         };
         let known = snapshot.statistics(table).map_err(engine_error)?;
         let statistics = estimate::statistics(&spec, &known);

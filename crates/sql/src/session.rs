@@ -19,6 +19,7 @@ use datafusion::execution::context::{SQLOptions, SessionState};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
@@ -36,13 +37,14 @@ use crate::kept::Kept;
 use crate::modelled::ChargeHost;
 use crate::names::{CATALOG, SCHEMA};
 use crate::namespaces::NameSpaces;
+use crate::note_shape::NoteShape;
 use crate::numbers::SequenceSession;
 use crate::options::{CommitDurability, LodeOptions, ShortSettings};
 use crate::physical_rules::physical_rules;
 use crate::statement::{StatementResult, check_names};
 use crate::threads::blocking;
 use crate::transaction::{TransactionStatus, Transactions};
-use crate::{Offload, QueryCounts, SqlError, StatementCounts, numbers, semantics};
+use crate::{Offload, QueryCounts, SqlError, StatementCounts, TableReads, numbers, semantics};
 
 /// How a session starts; `SET` changes most of it later.
 #[derive(Clone, Debug)]
@@ -133,7 +135,7 @@ impl Session {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
-            .with_analyzer_rules(semantics::analyzer_rules())
+            .with_analyzer_rules(analyzer_rules())
             .with_physical_optimizer_rules(physical_rules(charges.map(|rule| Arc::new(rule) as _)))
             .build();
         semantics::register(&mut state)?;
@@ -205,6 +207,11 @@ impl Session {
     /// The counts of the last statement's scans so far. They are complete once its rows are taken.
     pub fn last_counts(&self) -> QueryCounts {
         self.counts.lock().get()
+    }
+
+    /// What the last statement's scans read of each table through the buffer pool so far.
+    pub fn last_reads(&self) -> Vec<TableReads> {
+        self.counts.lock().reads()
     }
 
     /// With a modelled device: the modelled time of the last statement so far, and its parts. It is complete once the
@@ -296,7 +303,9 @@ impl Session {
     fn catalog_at(&self, snapshot: Snapshot) -> CatalogAt {
         let session = self.clone();
         let open = Arc::new(move |snapshot, view| (session.open_view)(session.clone(), snapshot, view));
+        let keeps_filters = LodeOptions::of(&self.config()).may_filter_early();
         CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone(), open)
+            .keeping_filters(keeps_filters)
     }
 
     fn state_over(&self, catalog: CatalogAt) -> SessionState {
@@ -386,4 +395,11 @@ pub(crate) async fn start(
     let physical = state.create_physical_plan(plan).await?;
     let stream = execute_stream(physical, state.task_ctx())?;
     Ok((stream.schema(), stream))
+}
+
+/// The analyzer's rules. The first sees a query as it was written.
+fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = semantics::analyzer_rules();
+    rules.insert(0, Arc::new(NoteShape));
+    rules
 }

@@ -19,7 +19,7 @@ use crate::names::{is_temporary, listed, qualified, shown};
 use crate::namespaces::SearchPath;
 use crate::settings::{SEARCH_PATH, canonical, no_setting};
 use crate::statement::{StatementResult, fold, table_name};
-use crate::{Session, SqlError, ddl};
+use crate::{EarlyFilter, Session, SqlError, ddl};
 
 /// `SET [LOCAL] name = value`.
 pub(crate) async fn set(session: &Session, set: &Set) -> Result<StatementResult, SqlError> {
@@ -64,21 +64,25 @@ pub(crate) async fn set(session: &Session, set: &Set) -> Result<StatementResult,
             values.ok_or_else(|| SqlError::Unsupported("SET of several values".into()))?.join(", ")
         }
     };
-    if name == "lode.join_order" {
-        check_tables(session, &value).await?;
+    if name == "lode.join_order" || name == "lode.early_filter" && is_table(&value) {
+        check_tables(session, &name, &value).await?;
     }
     put(session, &name, &value, local)?;
     Ok(StatementResult::done("SET"))
 }
 
-/// Checks that the tables of `lode.join_order` exist.
-async fn check_tables(session: &Session, names: &str) -> Result<(), SqlError> {
+/// Whether `lode.early_filter` names a table.
+fn is_table(value: &str) -> bool {
+    matches!(EarlyFilter::named(value), EarlyFilter::Table(_))
+}
+
+/// Checks that the tables that a setting names exist.
+async fn check_tables(session: &Session, setting: &str, names: &str) -> Result<(), SqlError> {
     let snapshot = session.snapshot().await?;
     match listed(names).find(|name| snapshot.table(name).is_none()) {
-        Some(name) => Err(SqlError::failed(
-            state::UNDEFINED_TABLE,
-            format!("lode.join_order: there is no table {name}"),
-        )),
+        Some(name) => {
+            Err(SqlError::failed(state::UNDEFINED_TABLE, format!("{setting}: there is no table {name}")))
+        }
         None => Ok(()),
     }
 }

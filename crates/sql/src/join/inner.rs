@@ -112,6 +112,9 @@ impl fmt::Display for Inner {
         if spec.offload.filters_exactly() && !spec.filter_text.is_empty() {
             write!(f, ", filter={}", spec.filter_text)?;
         }
+        if let Some(early) = &spec.early {
+            write!(f, ", {early}")?;
+        }
         for step in &self.steps {
             if let Step::Filter { predicate, .. } = step {
                 write!(f, ", condition={predicate}")?;

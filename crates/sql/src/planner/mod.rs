@@ -13,6 +13,7 @@
 
 mod cardinality;
 mod cost;
+mod early;
 mod estimate;
 mod forced;
 mod inputs;
@@ -55,9 +56,10 @@ impl PhysicalOptimizerRule for OrderJoins {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let options = LodeOptions::of(config);
+        let plan = early::decided(plan, &options)?;
         match options.planner {
             Planner::Off => Ok(plan),
-            Planner::Cost => {
+            Planner::Cost | Planner::Yoursql => {
                 let forced = ForcedOrder::of(&options.join_order);
                 let by = Joins { threads: config.execution.target_partitions, join: options.join };
                 ordered(plan, by, &forced, &[])
@@ -140,7 +142,12 @@ fn ordered(
     let mut rows = Cardinality::of(&region, estimates);
     let first = match wanted.first() {
         Some(place) => vec![region.outputs[*place].input],
-        None => forced.inputs_of(&region),
+        None => match forced.inputs_of(&region) {
+            named if named.is_empty() => {
+                (0..region.inputs.len()).filter(|i| early::is_first(&region.inputs[*i])).take(1).collect()
+            }
+            named => named,
+        },
     };
     let tree = match by.join {
         JoinBy::Hash => order::cheapest(&mut rows, by.threads, &first),

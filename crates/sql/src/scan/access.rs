@@ -73,11 +73,12 @@ impl Access {
     ) -> Result<Self> {
         let Pushed { filter, implied, text: filter_text } = pushed(table, over, offload, filters)?;
         let indexed = match with_implied(filter.as_ref(), &implied) {
-            Some(filter) => {
+            // A host that does all of the work reads all pages.
+            Some(filter) if offload != Offload::Off => {
                 let pages_max = table.pages() / INDEX_PART_MAX;
                 snapshot.index_pages(table, &filter, pages_max).map_err(engine_error)?
             }
-            None => None,
+            _ => None,
         };
         let mut sample = None;
         let selectivity = match (&filter, &indexed) {

@@ -42,7 +42,7 @@ use super::metrics::ScanMetrics;
 use super::ordered::{Ordered, OrderedScan};
 use super::partition::{Next, PartitionScan};
 use super::runtime::{RuntimeFilters, is_dynamic, is_runtime};
-use super::{GroupForm, ScanSpec};
+use super::{Early, GroupForm, ScanSpec};
 use crate::Offload;
 
 /// A scan of one table at one snapshot.
@@ -113,6 +113,16 @@ impl LodeScanExec {
         scan
     }
 
+    /// The same scan with what was decided about filtering early. A level at which the drive looks at pages anyway stays.
+    pub(crate) fn with_early(&self, early: Early) -> Self {
+        let offload = match self.spec.offload {
+            Offload::Off | Offload::Index if early.is_first => Offload::Hints,
+            level => level,
+        };
+        let spec = ScanSpec { offload, early: Some(early), ..ScanSpec::clone(&self.spec) };
+        Self { spec: Arc::new(spec), ..self.clone() }
+    }
+
     /// A look-up of `key`, an expression of this type over the scan's columns, with the bounds of the key; `None` if
     /// the scan cannot look it up, or must answer rows that its limit counts.
     pub(crate) fn key_filter(
@@ -130,6 +140,10 @@ impl LodeScanExec {
     }
 
     pub(crate) fn spec(&self) -> &ScanSpec {
+        &self.spec
+    }
+
+    pub(crate) fn shared_spec(&self) -> &Arc<ScanSpec> {
         &self.spec
     }
 
@@ -203,6 +217,9 @@ impl DisplayAs for LodeScanExec {
         }
         if let Some((index, pages)) = &spec.index {
             write!(f, ", index={index} ({pages} pages)")?;
+        }
+        if let Some(early) = &spec.early {
+            write!(f, ", {early}")?;
         }
         if let Some(ordered) = &spec.ordered {
             write!(f, ", {}", ordered.describe(spec))?;

@@ -128,9 +128,9 @@ impl LookUpScan {
         for &page in pages {
             if let Some(ahead) = &mut ahead {
                 let link = ahead.until(page).map_err(engine_error)?;
-                self.metrics.link(link.bytes_down, link.bytes_up, &spec.counts);
+                self.metrics.pool_missed(link.bytes_down, link.bytes_up, spec);
             }
-            self.metrics.page_read(&spec.counts);
+            self.metrics.page_read(spec);
             if let Some(rows) = self.read_page(program, page)? {
                 batches.push(&spec.table, &rows)?;
             }

@@ -6,6 +6,7 @@ use datafusion::physical_plan::metrics::{
 };
 use lode_command::ScanCounts;
 
+use super::ScanSpec;
 use crate::StatementCounts;
 
 /// The counters of one partition. Clones share them.
@@ -55,9 +56,18 @@ impl ScanMetrics {
     }
 
     /// Counts a page that the host read.
-    pub(super) fn page_read(&self, sums: &StatementCounts) {
+    pub(super) fn page_read(&self, spec: &ScanSpec) {
         self.pages_read.add(1);
-        sums.with(|q| q.pages_read += 1);
+        spec.counts.with(|q| q.pages_read += 1);
+        spec.counts.read_of(spec.table.name(), 1, 0);
+    }
+
+    /// Counts bytes of pages that the buffer pool did not have.
+    pub(super) fn pool_missed(&self, down: u64, up: u64, spec: &ScanSpec) {
+        self.link(down, up, &spec.counts);
+        if up > 0 {
+            spec.counts.read_of(spec.table.name(), 0, up);
+        }
     }
 
     /// Counts bytes that crossed the link.

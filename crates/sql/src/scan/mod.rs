@@ -22,6 +22,7 @@ mod partition;
 mod runtime;
 mod sample;
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -38,7 +39,7 @@ pub(crate) use keys::JoinKeys;
 pub(crate) use look_up::LookUpScan;
 pub(crate) use ordered::{FirstRows, Ordered};
 pub(crate) use runtime::waits_for_subquery;
-pub(crate) use sample::Sample;
+pub(crate) use sample::{MatchedPages, Sample};
 
 use crate::StatementCounts;
 use crate::offload::Offload;
@@ -73,6 +74,24 @@ pub(crate) struct ScanSpec {
     pub(crate) ordered: Option<Arc<Ordered>>,
     /// The partial groups that come out instead of rows, if the drive aggregates.
     pub(crate) groups: Option<GroupForm>,
+    /// What the planner decided about filtering the table early, if it was asked to.
+    pub(crate) early: Option<Early>,
+}
+
+/// Whether a table is filtered early.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Early {
+    /// Whether it is, and is joined first.
+    pub(crate) is_first: bool,
+    /// Why, or why not.
+    pub(crate) text: String,
+}
+
+impl fmt::Display for Early {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decision = if self.is_first { "early filter" } else { "no early filter" };
+        write!(f, "{decision}: {}", self.text)
+    }
 }
 
 impl ScanSpec {

@@ -235,7 +235,7 @@ impl PartitionScan {
         };
         if let Some(ahead) = &mut running.ahead {
             let link = ahead.until(lpid).map_err(engine_error)?;
-            self.metrics.link(link.bytes_down, link.bytes_up, &spec.counts);
+            self.metrics.pool_missed(link.bytes_down, link.bytes_up, spec);
         }
         let exact = spec.offload.filters_exactly();
         if let Some(page) = read_page(spec, &running.program, lpid, exact, &self.metrics)? {
@@ -254,7 +254,7 @@ fn read_page(
     exact: bool,
     metrics: &ScanMetrics,
 ) -> Result<Option<PageRows>> {
-    metrics.page_read(&spec.counts);
+    metrics.page_read(spec);
     let exact = exact && program.filter().is_some();
     let first = if exact { program.filter_columns() } else { program.projection() };
     let mut page = PoolPage::open(spec, metrics, lpid, true, first)?;
@@ -335,7 +335,7 @@ impl<'a> PoolPage<'a> {
             true => snapshot.read_whole_columns(self.lpid, columns).map_err(engine_error)?,
             false => (snapshot.read_columns(self.lpid, columns).map_err(engine_error)?, None),
         };
-        self.metrics.link(page.link_bytes_down, page.link_bytes_up, &self.spec.counts);
+        self.metrics.pool_missed(page.link_bytes_down, page.link_bytes_up, self.spec);
         Ok((page, hidden))
     }
 

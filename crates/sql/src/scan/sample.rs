@@ -9,11 +9,18 @@
 //! pages have in them: passed rows of a page are a number between 0 and the most rows of a page, and nothing else is assumed.
 //! Source: Hoeffding, "Probability inequalities for sums of bounded random variables" (1963), theorem 1.
 
+use std::sync::Arc;
+
 use lode_base::random::{STEP, mix};
-use lode_command::PageRange;
+use lode_command::{Answer, PageRange, ScanCounts};
+use lode_engine::{EngineError, NoMatcher};
+
+use super::ScanSpec;
 
 /// One interval in so many may miss the share, at most.
 const MISSED: f64 = 20.0;
+/// Draws the same pages each time.
+const SEED: u64 = 0x5EED;
 /// Steps of a bisection between 0 and 1.
 const STEPS: u32 = 40;
 
@@ -40,6 +47,50 @@ impl Sample {
         let to_share = most * table_pages as f64 / table_rows.max(1) as f64;
         let (low, high) = interval(mean, pages);
         Self { share, low: (low * to_share).min(share), high: (high * to_share).min(1.0).max(share), pages }
+    }
+}
+
+/// What a sample says of the pages of a table that have the keys of a filter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MatchedPages {
+    /// The share of the pages, 0 to 1.
+    pub(crate) share: f64,
+    /// The share lies between these in 19 of 20 samples or more.
+    pub(crate) low: f64,
+    /// The upper end.
+    pub(crate) high: f64,
+    /// Pages of the sample.
+    pub(crate) pages: u64,
+}
+
+impl MatchedPages {
+    /// Looks for the keys of a scan's filter in a share of its table's pages, by the drive's matcher alone. The inner error is why
+    /// it looks for none.
+    ///
+    /// # Errors
+    /// When the drive fails.
+    pub(crate) fn sampled(spec: &ScanSpec, part: f64) -> Result<Result<Self, NoMatcher>, EngineError> {
+        let answer = Answer::Hints { filter: false };
+        // A program that is refused is an error of the scan when it runs.
+        let Ok(program) = spec.program() else { return Ok(Err(NoMatcher::NotAsked)) };
+        if let Err(why) = spec.snapshot.matcher(&spec.table, &program, answer) {
+            return Ok(Err(why));
+        }
+        let pages = spec.table.pages();
+        let drawn = draw(&spec.snapshot.page_ranges(&spec.table), (pages as f64 * part).ceil() as u64, SEED);
+        let mut scan = spec.snapshot.scan(&spec.table, drawn, Arc::new(program), answer, None)?;
+        let mut counts = ScanCounts::default();
+        while let Some(unit) = scan.next()? {
+            counts += unit.counts;
+        }
+        spec.counts.with(|q| {
+            q.link_bytes_down += scan.link_bytes_down();
+            q.link_bytes_up += scan.link_bytes_up();
+        });
+        let matched = counts.pages - counts.pages_skipped - counts.pages_unmatched;
+        let share = matched as f64 / counts.pages.max(1) as f64;
+        let (low, high) = interval(share, counts.pages);
+        Ok(Ok(Self { share, low, high, pages: counts.pages }))
     }
 }
 

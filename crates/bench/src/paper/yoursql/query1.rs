@@ -74,11 +74,11 @@ const OTHERS: [System; 6] = [
         note: "hints of matcher and filter (Opt-PS); the host reads the flagged pages one by one",
     },
     System {
-        name: "page index and filter in the drive",
+        name: "rows from the drive",
         pages: Pages::YOURSQL,
         level: Offload::Rows,
         prefetch: true,
-        note: "ours: the drive sends the rows that pass, and the host reads no page",
+        note: "ours: page index, matcher and filter in the drive, which sends the rows that pass; the host reads no page",
     },
     System {
         name: "column pages, host",

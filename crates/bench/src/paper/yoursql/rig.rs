@@ -4,16 +4,18 @@
 //!   table, pages ─► a table of its own (part_4096) ─► statement at a level, from an empty pool ─► Took
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::error::DataFusionError;
-use lode_base::{Profile, Split, VirtualDuration};
+use lode_base::{EnergyUse, Profile, Split, VirtualDuration};
 use lode_engine::{Database, DatabaseOptions, HostClock};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_flash::timing::Model;
-use lode_sql::{Offload, Queries, QueryCounts, Session, SessionOptions, SqlError};
+use lode_sql::{
+    JoinBy, Offload, Planner, Queries, QueryCounts, Session, SessionOptions, SqlError, TableReads,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::BenchError;
@@ -21,13 +23,16 @@ use crate::drive_host::DriveError;
 use crate::paper::run::Run;
 use crate::tpch::Scale;
 use crate::tpch::data::generate;
-use crate::tpch::schema::TABLES;
+use crate::tpch::queries::Query;
+use crate::tpch::schema::{FOREIGN_KEYS, TABLES};
 
 /// The scale of the tables.
 const SCALE: f64 = 0.25;
 const QUICK_SCALE: f64 = 0.02;
 /// The share of the data that the buffer pool takes, as in section 4.1.3.
 const POOL_SHARE: f64 = 0.075;
+/// Bytes of a node of an index, as those of InnoDB.
+const NODE_BYTES: usize = 16_384;
 /// Bytes of TPC-H at scale 1 in row pages, roughly.
 const BYTES_AT_SCALE_1: f64 = 1.2e9;
 
@@ -51,6 +56,19 @@ impl Pages {
     /// The pages of MySQL.
     pub(super) const MYSQL: Self = Self::Rows { page_bytes: 16_384, matchable: false };
 
+    /// Bytes of a page; of column pages about so many.
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Rows { page_bytes, .. } => page_bytes.into(),
+            Self::Columns => 1 << 20,
+        }
+    }
+
+    /// The name of a table in these pages.
+    fn named(self, table: &str) -> String {
+        format!("{table}_{}", self.suffix())
+    }
+
     fn suffix(self) -> String {
         match self {
             Self::Rows { page_bytes, matchable: true } => format!("matchable_{page_bytes}"),
@@ -72,8 +90,41 @@ impl Pages {
     }
 }
 
+/// The tables of a query, with the names that they have in these pages.
+fn in_pages(sql: &str, pages: Pages) -> String {
+    let mut named = String::new();
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut rest = sql;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end.max(1).min(rest.len()));
+        named.push_str(word);
+        if TABLES.iter().any(|t| t.name == word) {
+            named.push('_');
+            named.push_str(&pages.suffix());
+        }
+        rest = behind;
+    }
+    named
+}
+
+/// How a query is planned and run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) pages: Pages,
+    pub(super) level: Offload,
+    /// Whether the host reads ahead.
+    pub(super) prefetch: bool,
+    pub(super) join: JoinBy,
+    pub(super) planner: Planner,
+    /// Tables that are joined first, separated by commas.
+    pub(super) order: String,
+    /// The table that is filtered early, or `auto`.
+    pub(super) early: String,
+}
+
 /// What a statement took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Took {
     /// In modelled time.
     pub(super) time: VirtualDuration,
@@ -81,6 +132,12 @@ pub(super) struct Took {
     pub(super) split: Split,
     /// The counts of its scans.
     pub(super) counts: QueryCounts,
+    /// Pages of each table that the drive sent to the buffer pool, by its name in TPC-H.
+    pub(super) reads: Vec<(&'static str, u64)>,
+    /// Reads of nodes of indexes.
+    pub(super) node_reads: u64,
+    /// Joules of each component.
+    pub(super) energy: EnergyUse,
     /// Rows of its answer.
     pub(super) rows: u64,
 }
@@ -95,11 +152,43 @@ impl Took {
 /// A database on the modelled drive.
 pub(super) struct Rig {
     runtime: Runtime,
-    database: Database,
-    session: Session,
+    profile: Profile,
+    drive: Arc<Drive>,
+    host: Arc<HostClock>,
+    /// `None` only while it is opened anew.
+    open: Option<Open>,
     scale: Scale,
     /// Rows of the tables that were loaded.
     loaded: HashMap<(&'static str, Pages), u64>,
+    /// Pages in which all tables are there, with indexes.
+    indexed: HashSet<Pages>,
+}
+
+struct Open {
+    database: Database,
+    session: Session,
+}
+
+impl Open {
+    /// InnoDB keeps pages of tables and of indexes in one pool. Here a quarter of it is for those of indexes.
+    fn new(drive: &Arc<Drive>, host: &Arc<HostClock>, pool_bytes: f64) -> Result<Self, BenchError> {
+        let frame_bytes = (pool_bytes / 4.0) as usize;
+        let options = DatabaseOptions {
+            host: Some(host.clone()),
+            pool_bytes: pool_bytes as usize - frame_bytes,
+            frame_bytes,
+            node_bytes: NODE_BYTES,
+            ..DatabaseOptions::default()
+        };
+        let database = Database::open(drive.clone(), options).map_err(|e| failed("the drive", e.into()))?;
+        let queries = Queries::new(database.clone(), 1 << 30).map_err(|e| failed("the drive", e))?;
+        let session = queries.session(&SessionOptions::default()).map_err(|e| failed("a new session", e))?;
+        Ok(Self { database, session })
+    }
+}
+
+fn pool_bytes(scale: Scale) -> f64 {
+    BYTES_AT_SCALE_1 * scale.factor() * POOL_SHARE
 }
 
 impl Rig {
@@ -113,19 +202,19 @@ impl Rig {
         let model = Arc::new(Model::new(profile.clone()));
         let medium = Medium::memory(profile.geometry).with_model(model.clone());
         let options = DriveOptions { log_copies: 1, ..DriveOptions::default() };
-        let drive = Drive::format(medium, options).map_err(DriveError::from)?;
+        let drive = Arc::new(Drive::format(medium, options).map_err(DriveError::from)?);
         let meter = model.clone();
         let host = HostClock::new(profile.clone(), model.latest(), Box::new(move || meter.operations()));
-        let pool_bytes = (BYTES_AT_SCALE_1 * scale.factor() * POOL_SHARE) as usize;
-        let options =
-            DatabaseOptions { host: Some(Arc::new(host)), pool_bytes, ..DatabaseOptions::default() };
-        let database =
-            Database::open(Arc::new(drive), options).map_err(|e| failed("a new drive", e.into()))?;
-        let queries = Queries::new(database.clone(), 1 << 30).map_err(|e| failed("a new drive", e))?;
-        let session = queries.session(&SessionOptions::default()).map_err(|e| failed("a new session", e))?;
+        let host = Arc::new(host);
+        let open = Some(Open::new(&drive, &host, pool_bytes(scale))?);
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|source| BenchError::File { path: "a thread".into(), source })?;
-        Ok(Self { runtime, database, session, scale, loaded: HashMap::new() })
+        let (loaded, indexed, profile) = (HashMap::new(), HashSet::new(), profile.clone());
+        Ok(Self { runtime, profile, drive, host, open, scale, loaded, indexed })
+    }
+
+    fn open(&self) -> &Open {
+        self.open.as_ref().expect("it is open, but while it is opened anew")
     }
 
     /// The scale of its tables.
@@ -135,13 +224,13 @@ impl Rig {
 
     /// The name of a table in these pages, and its rows. It is loaded if it is not there.
     pub(super) fn table(&mut self, table: &'static str, pages: Pages) -> Result<(String, u64), BenchError> {
-        let name = format!("{table}_{}", pages.suffix());
+        let name = pages.named(table);
         if let Some(rows) = self.loaded.get(&(table, pages)) {
             return Ok((name, *rows));
         }
         let of_tpch = TABLES.iter().find(|t| t.name == table).expect("a table of TPC-H");
         let create = of_tpch.create_as(&name, &pages.options(of_tpch.first_column()));
-        let (session, scale) = (&self.session, self.scale);
+        let (session, scale) = (&self.open().session, self.scale);
         let rows = self.runtime.block_on(async {
             session.execute(&create).await?;
             let batches = generate(table, scale).map(|b| b.map_err(DataFusionError::from));
@@ -154,16 +243,94 @@ impl Rig {
 
     /// Runs a SELECT from an empty buffer pool, with or without reads ahead of the host.
     pub(super) fn run(&self, sql: &str, level: Offload, prefetch: bool) -> Result<Took, BenchError> {
-        self.database.clear_pool();
-        self.session.set_offload(level);
-        let batches = self.runtime.block_on(async {
-            self.session.execute(&format!("SET lode.prefetch = {prefetch}")).await?;
-            self.session.collect(sql).await
-        });
-        let batches = batches.map_err(|e| failed(sql, e))?;
-        let modelled = self.session.last_modelled().expect("the device is modelled");
+        self.open().database.clear_pool();
+        self.open().session.set_offload(level);
+        self.execute(&format!("SET lode.prefetch = {prefetch}"))?;
+        self.took(sql)
+    }
+
+    /// Runs a statement with what the buffer pool and the session have.
+    fn took(&self, sql: &str) -> Result<Took, BenchError> {
+        let misses = self.open().database.tree_stats().misses;
+        let batches = self.runtime.block_on(self.open().session.collect(sql)).map_err(|e| failed(sql, e))?;
+        let modelled = self.open().session.last_modelled().expect("the device is modelled");
         let rows = batches.iter().map(|b| b.num_rows() as u64).sum();
-        Ok(Took { time: modelled.total, split: modelled.split, counts: self.session.last_counts(), rows })
+        let reads = self.open().session.last_reads();
+        let of_table = |t: &TableReads| {
+            let (table, pages) = self.loaded.keys().find(|(name, pages)| pages.named(name) == t.table)?;
+            Some((*table, t.link_bytes_up.div_ceil(pages.bytes())))
+        };
+        Ok(Took {
+            time: modelled.total,
+            split: modelled.split,
+            counts: self.open().session.last_counts(),
+            reads: reads.iter().filter_map(of_table).collect(),
+            node_reads: self.open().database.tree_stats().misses - misses,
+            energy: modelled.energy(&self.profile),
+            rows,
+        })
+    }
+
+    /// Runs a query of TPC-H, or a part of one, by a plan; from an empty buffer pool, or with what the last statement left there.
+    pub(super) fn run_plan(&mut self, sql: &str, plan: &Plan, cold: bool) -> Result<Took, BenchError> {
+        self.tables(plan.pages)?;
+        if cold {
+            self.open().database.clear_pool();
+        }
+        self.open().session.set_offload(plan.level);
+        let settings = [
+            format!("SET lode.prefetch = {}", plan.prefetch),
+            format!("SET lode.planner = {}", plan.planner),
+            format!("SET lode.join = {}", plan.join),
+            "SET lode.batched_keys = off".into(),
+            format!("SET lode.join_order = '{}'", in_pages(&plan.order, plan.pages)),
+            format!("SET lode.early_filter = '{}'", in_pages(&plan.early, plan.pages)),
+        ];
+        for setting in &settings {
+            self.execute(setting)?;
+        }
+        let took = self.took(&in_pages(sql, plan.pages));
+        for setting in ["planner", "join", "batched_keys", "join_order", "early_filter", "prefetch"] {
+            self.execute(&format!("RESET lode.{setting}"))?;
+        }
+        took
+    }
+
+    /// Runs a statement that answers no rows. Tables have their names in TPC-H.
+    pub(super) fn define(&self, sql: &str, pages: Pages) -> Result<(), BenchError> {
+        self.execute(&in_pages(sql, pages))
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), BenchError> {
+        self.runtime.block_on(self.open().session.execute(sql)).map(drop).map_err(|e| failed(sql, e))
+    }
+
+    /// Opens the database anew with another buffer pool, as a multiple of the paper's.
+    pub(super) fn with_pool(&mut self, times: f64) -> Result<(), BenchError> {
+        self.open = None;
+        self.open = Some(Open::new(&self.drive, &self.host, pool_bytes(self.scale) * times)?);
+        Ok(())
+    }
+
+    /// The text of a query at the scale of the tables.
+    pub(super) fn text(&self, query: &Query) -> String {
+        query.sql(self.scale)
+    }
+
+    /// Loads all tables in these pages, with the indexes on foreign keys that MySQL has.
+    pub(super) fn tables(&mut self, pages: Pages) -> Result<(), BenchError> {
+        if !self.indexed.insert(pages) {
+            return Ok(());
+        }
+        for table in &TABLES {
+            self.table(table.name, pages)?;
+        }
+        if matches!(pages, Pages::Rows { .. }) {
+            for (table, columns) in FOREIGN_KEYS {
+                self.define(&format!("CREATE INDEX ON {table} ({columns})"), pages)?;
+            }
+        }
+        Ok(())
     }
 }
 
