@@ -7,6 +7,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
+use super::inputs::Inputs;
 use super::region::Region;
 use crate::names::listed;
 use crate::scan::LodeScanExec;
@@ -21,12 +22,16 @@ impl ForcedOrder {
         Self(listed(names).map(str::to_owned).collect())
     }
 
-    /// The inputs of a region that are named, in their order.
+    /// The inputs of a region that are named, in their order. Of several of one table, the next is one that an equality connects
+    /// with those before it.
     pub(super) fn inputs_of(&self, region: &Region) -> Vec<usize> {
         let mut inputs: Vec<usize> = Vec::new();
         for name in &self.0 {
-            let is_next = |i: &usize| !inputs.contains(i) && table_of(&region.inputs[*i]) == Some(name);
-            inputs.extend((0..region.inputs.len()).find(is_next));
+            let before: Inputs = inputs.iter().copied().collect();
+            let is_named = |i: &usize| !before.has(*i) && table_of(&region.inputs[*i]) == Some(name);
+            let named: Vec<usize> = (0..region.inputs.len()).filter(is_named).collect();
+            let is_connected = |i: &&usize| !region.columns_met(**i, before).is_empty();
+            inputs.extend(named.iter().find(is_connected).or(named.first()));
         }
         inputs
     }

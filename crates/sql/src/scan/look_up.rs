@@ -17,9 +17,10 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use lode_base::Lpid;
 use lode_command::{Answer, CommandError, PageRange, PageRows};
-use lode_engine::{Ahead, EngineError, HostWork, LookUps};
+use lode_engine::{Ahead, EngineError, HostWork, Layout, LookUps, ReadAhead};
 use lode_page::Value;
 use lode_program::{CompareOp, Expr, KeySet, Program};
+use parking_lot::Mutex;
 
 use super::batches::Batches;
 use super::metrics::ScanMetrics;
@@ -34,6 +35,8 @@ pub(crate) struct LookUpScan {
     base: Program,
     batch_rows: usize,
     metrics: ScanMetrics,
+    /// On a modelled device: reads of whole row pages, one after the other.
+    reads: Mutex<Option<ReadAhead>>,
 }
 
 impl LookUpScan {
@@ -54,7 +57,9 @@ impl LookUpScan {
         if partition == 0 {
             spec.counts.with(|q| q.scans += 1);
         }
-        Ok(Self { spec, look_ups, base, batch_rows, metrics })
+        let reads =
+            Mutex::new(spec.snapshot.read_ahead(&spec.table, columns_kept(&spec, &base), Ahead::None));
+        Ok(Self { spec, look_ups, base, batch_rows, metrics, reads })
     }
 
     /// The rows that have one of these keys: of each key one value for each column of the look-ups. With `batched` the pages are
@@ -116,19 +121,24 @@ impl LookUpScan {
         batches: &mut Batches,
     ) -> Result<()> {
         let spec = &self.spec;
-        let mut ahead = None;
+        let mut together = None;
         if batched && spec.prefetch && pages.len() > 1 {
-            let columns = program.projection().iter().chain(program.filter_columns()).copied().collect();
-            ahead = spec.snapshot.read_ahead(&spec.table, columns, Ahead::Full);
+            together = spec.snapshot.read_ahead(&spec.table, columns_kept(spec, program), Ahead::Full);
         }
+        let mut one_by_one = self.reads.lock();
+        let mut ahead = together.as_mut().or(one_by_one.as_mut());
         if let Some(ahead) = &mut ahead {
             pages.iter().for_each(|page| ahead.want(*page));
             ahead.start().map_err(engine_error)?;
         }
         for &page in pages {
-            if let Some(ahead) = &mut ahead {
-                let link = ahead.until(page).map_err(engine_error)?;
-                self.metrics.pool_missed(link.bytes_down, link.bytes_up, spec);
+            if let Some(reads) = &mut ahead {
+                match reads.until(page) {
+                    Ok(link) => self.metrics.pool_missed(link.bytes_down, link.bytes_up, spec),
+                    // An entry of an index may be removed after its page. All that was wanted is forgotten then.
+                    Err(EngineError::Drive(CommandError::Unmapped(_))) => ahead = None,
+                    Err(e) => return Err(engine_error(e)),
+                }
             }
             self.metrics.page_read(spec);
             if let Some(rows) = self.read_page(program, page)? {
@@ -205,6 +215,17 @@ impl LookUpScan {
             false => KeySet::of_strings(strings),
         };
         Some(Expr::InKeys { value: Box::new(value), keys: Arc::new(keys) })
+    }
+}
+
+/// The columns of a page that stay in the buffer pool. A row page is looked up again, for other rows and perhaps other columns, so all of it
+/// stays.
+fn columns_kept(spec: &ScanSpec, program: &Program) -> Vec<u16> {
+    match spec.table.def().options.layout {
+        Layout::Row => (0..spec.table.schema().columns.len() as u16).collect(),
+        Layout::Auto | Layout::Column => {
+            program.projection().iter().chain(program.filter_columns()).copied().collect()
+        }
     }
 }
 
