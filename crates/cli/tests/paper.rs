@@ -214,3 +214,24 @@ fn all_papers_stop_at_ctrl_c_and_leave_nothing() {
     assert_eq!(one_line(&child.wait_with_output().unwrap(), 130), "lode: interrupted");
     assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
 }
+
+/// Joins of YourSQL at a small size: twice the same digits, and the paper's shape.
+#[test]
+fn yoursql_joins_as_the_paper_says_and_gives_the_same_digits_twice() {
+    let run = || succeed(["paper", "yoursql", "--quick", "--figure", "table1", "--json"]);
+    let (first, second) = (run(), run());
+    assert_eq!(first, second);
+    let rows = json(&first);
+    let value = |series: &str, x: &str, metric: &str| {
+        let is_it = |r: &&serde_json::Value| {
+            r["series"] == series
+                && r["x"] == x
+                && r["metric"].as_str().is_some_and(|m| m.starts_with(metric))
+        };
+        rows.iter().find(is_it).unwrap_or_else(|| panic!("{series} {x}"))["ours"].as_f64().unwrap()
+    };
+    // Nearly all reads are of partsupp and part, and the filtered table first saves most of them.
+    let of = |x: &str| value("MySQL", x, "reads");
+    assert!(of("partsupp") > of("part") && of("part") > 10.0 * of("supplier"), "{first}");
+    assert!(value("MySQL with ICP", "all", "fewer reads") > 10.0);
+}

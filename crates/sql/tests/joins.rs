@@ -436,6 +436,27 @@ async fn a_nested_join_reads_few_pages_for_few_rows() {
     }
 }
 
+/// What an aggregate reads counts, not only the few groups that it answers: a join sends it the keys of the other side.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_are_looked_up_rather_than_all_made() {
+    let db = database();
+    let s = session(&db, 2, Offload::Auto, "cost").await;
+    for sql in [
+        "CREATE TABLE thing (id INTEGER PRIMARY KEY, name TEXT)",
+        "INSERT INTO thing SELECT v, 'thing ' || v FROM generate_series(0, 1999) AS g(v)",
+        "CREATE TABLE event (thing INTEGER, v INTEGER)",
+        "INSERT INTO event SELECT v * 7919 % 2000, v % 97 FROM generate_series(1, 200000) AS g(v)",
+    ] {
+        run(&s, sql).await;
+    }
+    let sql = "SELECT count(*), sum(total) FROM thing, (SELECT thing, sum(v * v) AS total FROM event GROUP BY thing) e \
+               WHERE e.thing = thing.id AND name = 'thing 7'";
+    let expected = rows(&s, "SELECT 1, sum(v * v) FROM event WHERE thing = 7").await;
+    assert_eq!(rows(&s, sql).await, expected);
+    let counts = s.last_counts();
+    assert!(counts.narrowed > 0 && counts.rows_out < 1000, "{counts:?}");
+}
+
 /// An index names the pages that have the keys of the build side, before any other page is looked at.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_keys_of_a_join_are_looked_up_in_an_index() {

@@ -19,6 +19,8 @@ const CACHED_ROWS: f64 = 32_768.0;
 const OUT: f64 = 10.0;
 /// A row that goes to the thread of its key.
 const REPARTITION: f64 = 20.0;
+/// A row that enters an aggregate with groups.
+const AGGREGATED: f64 = 60.0;
 /// A value that a scan answers.
 const ANSWERED: f64 = 2.0;
 /// A row whose key a scan looks up in a key set.
@@ -78,6 +80,16 @@ pub(super) fn nested_loops(rows: JoinRows, threads: usize) -> JoinCost {
 /// The cost of a scan's answer.
 pub(super) fn answered(rows: f64, columns: usize) -> f64 {
     rows * ANSWERED * (1 + columns) as f64
+}
+
+/// The cost of an aggregate over so many rows.
+pub(super) fn aggregated(rows: f64) -> f64 {
+    rows * AGGREGATED
+}
+
+/// The cost of the rows that come out of a join.
+pub(super) fn joined(rows: f64) -> f64 {
+    rows * OUT
 }
 
 /// The cost of a key set in a scan of so many rows.

@@ -23,6 +23,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use lode_page::{DataType, Value};
 
+use super::cost;
 use crate::columns::place_of;
 use crate::scan::{LodeScanExec, engine_error};
 
@@ -42,6 +43,8 @@ pub(super) struct Estimate {
     pub(super) columns: Vec<ColumnEstimate>,
     /// The rows of the tables below for which a key would be looked up in a key set: those that pass the other conditions of their scans.
     pub(super) looked_up: f64,
+    /// What the operator and those below it cost, as far as that shrinks with the rows that a key set lets through.
+    pub(super) work: f64,
 }
 
 /// What is expected of a column.
@@ -140,6 +143,7 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
             rows_before: UNKNOWN_ROWS,
             columns: vec![ColumnEstimate::computed(UNKNOWN_ROWS); spec.schema().fields().len()],
             looked_up: UNKNOWN_ROWS,
+            work: cost::answered(UNKNOWN_ROWS, spec.schema().fields().len()),
         });
     }
     let known = spec.snapshot.statistics(&spec.table).map_err(engine_error)?;
@@ -155,8 +159,10 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
         }
     };
     let passed = (rows * spec.selectivity).max(1.0);
+    let answered = passed.min(scan.fetch().map_or(rows, |n| n as f64));
     Ok(Estimate {
-        rows: passed.min(scan.fetch().map_or(rows, |n| n as f64)),
+        rows: answered,
+        work: cost::answered(answered, spec.output.len()),
         rows_before: rows,
         columns: spec.output.iter().map(column).collect(),
         looked_up: passed,
@@ -212,12 +218,14 @@ fn of_aggregate(aggregate: &AggregateExec) -> Result<Estimate> {
     };
     let mut columns: Vec<ColumnEstimate> = places.iter().map(column).collect();
     columns.resize(aggregate.schema().fields().len(), ColumnEstimate::computed(rows));
-    Ok(Estimate { rows, rows_before, columns, looked_up: below.looked_up })
+    let work = below.work + cost::aggregated(below.rows);
+    Ok(Estimate { rows, rows_before, columns, looked_up: below.looked_up, work })
 }
 
 /// The estimate of a join of these sides.
 pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estimate) -> Estimate {
     let looked_up = left.looked_up + right.looked_up;
+    let work = left.work + right.work;
     // The least number of values that one side's keys and the other side's have.
     let mut met: f64 = 1.0;
     let (mut left_share, mut right_share): (f64, f64) = (1.0, 1.0);
@@ -247,7 +255,7 @@ pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estima
     let both = |rows: f64| {
         let columns = left.columns.iter().chain(&right.columns).copied().collect();
         let rows_before = left.rows_before.max(right.rows_before).max(rows);
-        Estimate { rows, rows_before, columns, looked_up }
+        Estimate { rows, rows_before, columns, looked_up, work }
     };
     let whole = match join.join_type() {
         JoinType::Inner => both(inner),
@@ -273,7 +281,8 @@ pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estima
         JoinType::LeftMark => mark(left),
         JoinType::RightMark => mark(right),
     };
-    let whole = Estimate { looked_up, ..whole };
+    let out = cost::joined(whole.rows);
+    let whole = Estimate { looked_up, work: work + out, ..whole };
     match &join.projection {
         Some(places) => projected(whole, places.iter().map(|&i| Some(i))),
         None => whole,
@@ -284,5 +293,6 @@ fn of_unknown(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
     let known = StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?;
     let rows = known.num_rows.get_value().map_or(UNKNOWN_ROWS, |n| *n as f64).max(1.0);
     let columns = vec![ColumnEstimate::computed(rows); plan.schema().fields().len()];
-    Ok(Estimate { rows, rows_before: rows, columns, looked_up: rows })
+    let work = cost::answered(rows, columns.len());
+    Ok(Estimate { rows, rows_before: rows, columns, looked_up: rows, work })
 }

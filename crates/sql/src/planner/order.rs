@@ -197,7 +197,7 @@ impl Search<'_> {
     fn start(&mut self, input: usize) {
         let estimate = &self.of.inputs[input];
         let mut by_input = vec![0.0; self.of.inputs.len()];
-        by_input[input] = cost::answered(estimate.rows, estimate.columns.len()) / self.threads as f64;
+        by_input[input] = estimate.work / self.threads as f64;
         let way = Way { by_input, fixed: 0.0, spine: input, how: How::Input };
         self.ways.insert(Inputs::one(input), vec![way]);
     }

@@ -50,8 +50,7 @@ fn cost_of(
         share = share.min(Estimate::key_share(build.distinct(b), probe.columns[p].domain));
         looked_up = cost::keys_looked_up(probe.looked_up) / threads as f64;
     }
-    let answered = cost::answered(build.rows, build.columns.len())
-        + cost::answered(probe.rows * share, probe.columns.len());
+    let answered = build.work + probe.work * share;
     let rows = JoinRows { build: build.rows, probe: probe.rows * share, out };
     let joined = cost::hash_join(rows, threads);
     (joined.total() + answered / threads as f64 + looked_up, joined.mode)

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use lode_base::{EnergyUse, Profile, Split, VirtualDuration};
 use lode_engine::{Database, DatabaseOptions, HostClock};
@@ -28,7 +29,7 @@ use crate::tpch::schema::{FOREIGN_KEYS, TABLES};
 
 /// The scale of the tables.
 const SCALE: f64 = 0.25;
-const QUICK_SCALE: f64 = 0.02;
+const QUICK_SCALE: f64 = 0.01;
 /// The share of the data that the buffer pool takes, as in section 4.1.3.
 const POOL_SHARE: f64 = 0.075;
 /// Bytes of a node of an index, as those of InnoDB.
@@ -279,6 +280,31 @@ impl Rig {
         if cold {
             self.open().database.clear_pool();
         }
+        self.set(plan)?;
+        let took = self.took(&in_pages(sql, plan.pages));
+        self.reset()?;
+        took
+    }
+
+    /// The lines of the physical plan of a query.
+    pub(super) fn explain(&mut self, sql: &str, plan: &Plan) -> Result<Vec<String>, BenchError> {
+        self.tables(plan.pages)?;
+        self.set(plan)?;
+        let sql = format!("EXPLAIN {}", in_pages(sql, plan.pages));
+        let batches = self.runtime.block_on(self.open().session.collect(&sql));
+        self.reset()?;
+        let mut lines = Vec::new();
+        for batch in batches.map_err(|e| failed(&sql, e))? {
+            for row in 0..batch.num_rows() {
+                let text = array_value_to_string(batch.column(1), row);
+                let text = text.map_err(|e| failed(&sql, DataFusionError::from(e).into()))?;
+                lines.extend(text.lines().filter(|line| line.contains("Exec")).map(str::to_owned));
+            }
+        }
+        Ok(lines)
+    }
+
+    fn set(&self, plan: &Plan) -> Result<(), BenchError> {
         self.open().session.set_offload(plan.level);
         let settings = [
             format!("SET lode.prefetch = {}", plan.prefetch),
@@ -291,11 +317,14 @@ impl Rig {
         for setting in &settings {
             self.execute(setting)?;
         }
-        let took = self.took(&in_pages(sql, plan.pages));
+        Ok(())
+    }
+
+    fn reset(&self) -> Result<(), BenchError> {
         for setting in ["planner", "join", "batched_keys", "join_order", "early_filter", "prefetch"] {
             self.execute(&format!("RESET lode.{setting}"))?;
         }
-        took
+        Ok(())
     }
 
     /// Runs a statement that answers no rows. Tables have their names in TPC-H.

@@ -6,6 +6,7 @@ use super::orders;
 use super::rig::{Pages, Plan, Rig, Took};
 use crate::BenchError;
 use crate::tpch::QUERIES;
+use crate::tpch::queries::Query;
 
 /// A query that the paper filters early.
 #[derive(Clone, Copy, Debug)]
@@ -147,4 +148,27 @@ impl System {
         rig.define("DROP INDEX filter_columns", plan.pages)?;
         took
     }
+}
+
+/// What YourSQL's planner says of each table that a query filters, from EXPLAIN.
+pub(super) fn decided(rig: &mut Rig, query: &Query) -> Result<Vec<String>, BenchError> {
+    let plan = Plan {
+        pages: Pages::YOURSQL,
+        level: Offload::Off,
+        prefetch: true,
+        join: JoinBy::Nested,
+        planner: Planner::Yoursql,
+        order: String::new(),
+        early: "auto".into(),
+    };
+    let sql = rig.text(query);
+    let lines = rig.explain(&sql, &plan)?;
+    let decision = |line: &String| {
+        let at = line.find("early filter: ")?;
+        let table = line.split("table=").nth(1)?.split(['_', ',']).next()?;
+        let text = line[at..].split(", by ").next()?.split(", condition=").next()?;
+        let is_not = line[..at].ends_with("no ");
+        Some(format!("{table}{} {text}", if is_not { ", no" } else { "," }))
+    };
+    Ok(lines.iter().filter_map(decision).collect())
 }
