@@ -64,22 +64,24 @@ pub(crate) async fn set(session: &Session, set: &Set) -> Result<StatementResult,
             values.ok_or_else(|| SqlError::Unsupported("SET of several values".into()))?.join(", ")
         }
     };
-    if name == "lode.join_order" || name == "lode.early_filter" && is_table(&value) {
-        check_tables(session, &name, &value).await?;
+    if name == "lode.join_order" {
+        check_tables(session, &name, listed(&value)).await?;
+    }
+    if let ("lode.early_filter", EarlyFilter::Table(table)) = (&*name, EarlyFilter::named(&value)) {
+        check_tables(session, &name, [&*table]).await?;
     }
     put(session, &name, &value, local)?;
     Ok(StatementResult::done("SET"))
 }
 
-/// Whether `lode.early_filter` names a table.
-fn is_table(value: &str) -> bool {
-    matches!(EarlyFilter::named(value), EarlyFilter::Table(_))
-}
-
 /// Checks that the tables that a setting names exist.
-async fn check_tables(session: &Session, setting: &str, names: &str) -> Result<(), SqlError> {
+async fn check_tables<'a>(
+    session: &Session,
+    setting: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Result<(), SqlError> {
     let snapshot = session.snapshot().await?;
-    match listed(names).find(|name| snapshot.table(name).is_none()) {
+    match names.into_iter().find(|name| snapshot.table(name).is_none()) {
         Some(name) => {
             Err(SqlError::failed(state::UNDEFINED_TABLE, format!("{setting}: there is no table {name}")))
         }

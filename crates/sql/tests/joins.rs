@@ -436,6 +436,78 @@ async fn a_nested_join_reads_few_pages_for_few_rows() {
     }
 }
 
+/// Found by review: a subquery with random() was run again for each block, and gave one key several values.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volatile_inner_side_runs_once() {
+    let db = database();
+    let s = session(&db, 2, Offload::Auto, "off").await;
+    for sql in [
+        "CREATE TABLE o (id INTEGER PRIMARY KEY, k INTEGER)",
+        "INSERT INTO o SELECT v, v % 7 FROM generate_series(1, 3000) AS g(v)",
+        "CREATE TABLE b (id INTEGER PRIMARY KEY)",
+        "INSERT INTO b SELECT v FROM generate_series(1, 20000) AS g(v)",
+        "SET lode.join = nested; SET lode.join_buffer = 1024; SET lode.batched_keys = off",
+    ] {
+        run(&s, sql).await;
+    }
+    let sql = "SELECT max(c) FROM (SELECT k, count(DISTINCT r) AS c FROM (SELECT o.id, o.k, g.r FROM o JOIN \
+               (SELECT id, max(random()) AS r FROM b GROUP BY id) g ON g.id = o.k WHERE o.id < 60) q GROUP BY k) z";
+    assert_eq!(rows(&s, sql).await, ["1"]);
+}
+
+/// Found by review: a block made all of its pairs at once, blocks became smaller and smaller, and each small batch kept the strings of
+/// all its outer rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nested_joins_hold_little_and_take_whole_buffers() {
+    let db = database();
+    let options = SessionOptions { target_partitions: 1, offload: Offload::Off, ..SessionOptions::default() };
+    let s = Queries::new(db.clone(), 48 << 20).and_then(|q| q.session(&options)).unwrap();
+    for sql in [
+        "CREATE TABLE a (id INTEGER PRIMARY KEY, k INTEGER, s TEXT)",
+        "INSERT INTO a SELECT v, 1, repeat('x', 200) || v FROM generate_series(1, 8192) AS g(v)",
+        "CREATE TABLE b (id INTEGER PRIMARY KEY, k INTEGER, s TEXT)",
+        "INSERT INTO b SELECT v, 1, 'b' || v FROM generate_series(1, 8192) AS g(v)",
+        "CREATE INDEX ON b (k)",
+        "SET lode.planner = off; SET lode.join = nested",
+    ] {
+        run(&s, sql).await;
+    }
+    // 67 million pairs, of which three are wanted.
+    let sql = "SELECT count(*) FROM (SELECT a.id + b.id FROM a JOIN b ON a.k = b.k LIMIT 3) q";
+    assert_eq!(rows(&s, sql).await, ["3"]);
+    run(&s, "SET lode.join_buffer = 200000").await;
+    let sql = "SELECT count(b.s) FROM a LEFT JOIN b ON b.id = a.id AND a.s <> b.s";
+    assert_eq!(rows(&s, sql).await, ["8192"]);
+    let reads = s.last_reads().into_iter().find(|r| r.table == "b").unwrap();
+    // 1.8 MB of outer rows are ten blocks, and b is a page or two.
+    assert!((8..=20).contains(&reads.pages), "{reads:?}");
+    run(&s, "SET lode.batched_keys = off").await;
+    let sql = "SELECT count(*) FROM (SELECT a.s, b.s AS t FROM a JOIN b ON b.id = a.id ORDER BY b.s, a.s LIMIT 8000) q";
+    assert_eq!(rows(&s, sql).await, ["8000"]);
+}
+
+/// Found by review: where only the first table of a forced order has an index, the sides were swapped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forced_order_is_kept_where_only_its_first_table_has_an_index() {
+    let db = database();
+    let s = session(&db, 2, Offload::Off, "cost").await;
+    for sql in [
+        "CREATE TABLE o (id INTEGER PRIMARY KEY, x INTEGER)",
+        "INSERT INTO o SELECT v, v % 10 FROM generate_series(1, 3000) AS g(v)",
+        "CREATE TABLE c (x INTEGER)",
+        "INSERT INTO c SELECT v FROM generate_series(1, 3000) AS g(v)",
+        "SET lode.join = nested; SET lode.join_order = 'o, c'",
+    ] {
+        run(&s, sql).await;
+    }
+    let sql = "SELECT count(*) FROM o JOIN c ON c.x = o.id";
+    assert_eq!(times_planned(&s, sql, "LookUpJoinExec").await, 0);
+    assert_eq!(rows(&s, sql).await, ["3000"]);
+    run(&s, "SET lode.join_order = 'c, o'").await;
+    assert_eq!(times_planned(&s, sql, "LookUpJoinExec: Inner, table=o").await, 1);
+    assert_eq!(rows(&s, sql).await, ["3000"]);
+}
+
 /// What an aggregate reads counts, not only the few groups that it answers: a join sends it the keys of the other side.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_are_looked_up_rather_than_all_made() {

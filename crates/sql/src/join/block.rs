@@ -6,9 +6,10 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
+use datafusion::arrow::buffer::Buffer;
 use datafusion::arrow::compute::{concat_batches, prep_null_mask_filter, take};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -54,7 +55,7 @@ pub(super) struct Pairing {
     pub(super) schema: SchemaRef,
 }
 
-/// Places of rows that meet: of the outer and of the inner side. Those of one outer row stand together.
+/// Places of rows that meet: of the outer and of the inner side.
 #[derive(Default)]
 struct Pairs {
     outer: Vec<u32>,
@@ -62,75 +63,9 @@ struct Pairs {
 }
 
 impl Pairing {
-    /// The keys of a side, a column for each pair of keys.
-    pub(super) fn outer_keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        self.on.iter().map(|(outer, _)| outer.evaluate(batch)?.into_array(batch.num_rows())).collect()
-    }
-
-    fn inner_keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        self.on.iter().map(|(_, inner)| inner.evaluate(batch)?.into_array(batch.num_rows())).collect()
-    }
-
-    /// The answer for a block of outer rows, whose keys are `keys`, and all inner rows that may meet one of them.
-    pub(super) fn answer(
-        &self,
-        block: &RecordBatch,
-        keys: &[ArrayRef],
-        inner: &RecordBatch,
-        batch_rows: usize,
-    ) -> Result<Vec<RecordBatch>> {
-        let pairs = self.filtered(self.pairs(block, keys, inner)?, block, inner)?;
-        let (outer, inner_rows): (Vec<u32>, Option<Vec<Option<u32>>>) = match self.kind {
-            Kind::Inner => (pairs.outer, Some(pairs.inner.into_iter().map(Some).collect())),
-            Kind::Outer => {
-                let (outer, inner) = with_unmatched(block.num_rows(), &pairs);
-                (outer, Some(inner))
-            }
-            Kind::Semi | Kind::Anti => {
-                let mut is_met = vec![false; block.num_rows()];
-                pairs.outer.iter().for_each(|&row| is_met[row as usize] = true);
-                let wanted = self.kind == Kind::Semi;
-                ((0..block.num_rows() as u32).filter(|&r| is_met[r as usize] == wanted).collect(), None)
-            }
-        };
-        let mut batches = Vec::new();
-        for first in (0..outer.len()).step_by(batch_rows.max(1)) {
-            let rows = first..(first + batch_rows).min(outer.len());
-            let of_outer = UInt32Array::from(outer[rows.clone()].to_vec());
-            let of_inner = inner_rows.as_ref().map(|all| UInt32Array::from(all[rows.clone()].to_vec()));
-            let column = |c: &ColumnIndex| match (c.side == self.outer, &of_inner) {
-                (true, _) => Ok(take(block.column(c.index), &of_outer, None)?),
-                (false, Some(of_inner)) => Ok(take(inner.column(c.index), of_inner, None)?),
-                (false, None) => Ok(new_null_array(inner.column(c.index).data_type(), rows.len())),
-            };
-            let columns = self.answered.iter().map(column).collect::<Result<Vec<_>>>()?;
-            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-            batches.push(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?);
-        }
-        Ok(batches)
-    }
-
-    fn pairs(&self, block: &RecordBatch, keys: &[ArrayRef], inner: &RecordBatch) -> Result<Pairs> {
-        let mut pairs = Pairs::default();
-        if inner.num_rows() == 0 {
-            return Ok(pairs);
-        }
-        let inner_keys = self.inner_keys(inner)?;
-        let fields = keys.iter().map(|k| SortField::new(k.data_type().clone())).collect();
-        let converter = RowConverter::new(fields)?;
-        let (outer_rows, inner_rows) =
-            (converter.convert_columns(keys)?, converter.convert_columns(&inner_keys)?);
-        let mut by_key: HashMap<&[u8], Vec<u32>> = HashMap::new();
-        for row in (0..inner.num_rows()).filter(|&row| !has_null(&inner_keys, row)) {
-            by_key.entry(inner_rows.row(row).data()).or_default().push(row as u32);
-        }
-        for row in (0..block.num_rows()).filter(|&row| !has_null(keys, row)) {
-            for &met in by_key.get(outer_rows.row(row).data()).into_iter().flatten() {
-                pairs.outer.push(row as u32);
-                pairs.inner.push(met);
-            }
-        }
-        Ok(pairs)
+    /// The keys of a block of outer rows, a column for each pair of keys.
+    pub(super) fn outer_keys(&self, block: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        self.on.iter().map(|(outer, _)| outer.evaluate(block)?.into_array(block.num_rows())).collect()
     }
 
     /// The pairs that pass the filter of the join.
@@ -159,23 +94,161 @@ impl Pairing {
     }
 }
 
-/// The pairs, and each outer row that is in none, in the order of the outer rows.
-fn with_unmatched(rows: usize, pairs: &Pairs) -> (Vec<u32>, Vec<Option<u32>>) {
-    let (mut outer, mut inner) = (Vec::new(), Vec::new());
-    let mut at = 0;
-    for row in 0..rows as u32 {
-        let first = at;
-        while pairs.outer.get(at) == Some(&row) {
-            outer.push(row);
-            inner.push(Some(pairs.inner[at]));
-            at += 1;
+/// What a join answers for a block, batch by batch: its pairs may be far more than its rows.
+pub(super) struct BlockAnswer {
+    pairing: Arc<Pairing>,
+    block: RecordBatch,
+    inner: RecordBatch,
+    /// The keys of the outer rows, in bytes; and whether one is NULL.
+    outer_rows: Rows,
+    has_null: Vec<bool>,
+    /// The inner rows of each key.
+    by_key: HashMap<Box<[u8]>, Vec<u32>>,
+    batch_rows: usize,
+    /// The outer row whose pairs come next, and how many of them came.
+    at: (usize, usize),
+    /// Which outer rows are in a pair.
+    is_met: Vec<bool>,
+    /// The outer row from which on those come that are answered alone.
+    alone_from: usize,
+}
+
+impl BlockAnswer {
+    /// The answer for a block of outer rows, whose keys are `keys`, and all inner rows that may meet one of them.
+    pub(super) fn new(
+        pairing: Arc<Pairing>,
+        block: RecordBatch,
+        keys: &[ArrayRef],
+        inner: RecordBatch,
+        batch_rows: usize,
+    ) -> Result<Self> {
+        let fields = keys.iter().map(|k| SortField::new(k.data_type().clone())).collect();
+        let converter = RowConverter::new(fields)?;
+        let outer_rows = converter.convert_columns(keys)?;
+        let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
+        if inner.num_rows() > 0 {
+            let inner_keys =
+                pairing.on.iter().map(|(_, key)| key.evaluate(&inner)?.into_array(inner.num_rows()));
+            let inner_keys = inner_keys.collect::<Result<Vec<_>>>()?;
+            let rows = converter.convert_columns(&inner_keys)?;
+            for row in (0..inner.num_rows()).filter(|&row| !has_null(&inner_keys, row)) {
+                by_key.entry(rows.row(row).data().into()).or_default().push(row as u32);
+            }
         }
-        if at == first {
-            outer.push(row);
-            inner.push(None);
+        let has_null = (0..block.num_rows()).map(|row| has_null(keys, row)).collect();
+        let is_met = vec![false; block.num_rows()];
+        let batch_rows = batch_rows.max(1);
+        Ok(Self {
+            pairing,
+            block,
+            inner,
+            outer_rows,
+            has_null,
+            by_key,
+            batch_rows,
+            at: (0, 0),
+            is_met,
+            alone_from: 0,
+        })
+    }
+
+    /// The next batch; `None` after the last.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while self.at.0 < self.block.num_rows() {
+            let pairs = self.next_pairs();
+            let pairs = self.pairing.filtered(pairs, &self.block, &self.inner)?;
+            pairs.outer.iter().for_each(|&row| self.is_met[row as usize] = true);
+            if matches!(self.pairing.kind, Kind::Inner | Kind::Outer) && !pairs.outer.is_empty() {
+                let inner = UInt32Array::from(pairs.inner);
+                return self.batch(pairs.outer, Some(&inner)).map(Some);
+            }
+        }
+        let wanted = match self.pairing.kind {
+            Kind::Inner => return Ok(None),
+            Kind::Semi => true,
+            Kind::Outer | Kind::Anti => false,
+        };
+        let mut alone = Vec::new();
+        while self.alone_from < self.is_met.len() && alone.len() < self.batch_rows {
+            if self.is_met[self.alone_from] == wanted {
+                alone.push(self.alone_from as u32);
+            }
+            self.alone_from += 1;
+        }
+        if alone.is_empty() { Ok(None) } else { self.batch(alone, None).map(Some) }
+    }
+
+    /// The next pairs of equal keys, as many as a batch has at most.
+    fn next_pairs(&mut self) -> Pairs {
+        let mut pairs = Pairs::default();
+        while self.at.0 < self.block.num_rows() && pairs.outer.len() < self.batch_rows {
+            let (row, came) = self.at;
+            let met = match self.has_null[row] {
+                true => None,
+                false => self.by_key.get(self.outer_rows.row(row).data()),
+            };
+            let left = &met.map_or(&[][..], |m| m)[came..];
+            let taken = left.len().min(self.batch_rows - pairs.outer.len());
+            pairs.outer.extend(std::iter::repeat_n(row as u32, taken));
+            pairs.inner.extend(&left[..taken]);
+            self.at = if taken == left.len() { (row + 1, 0) } else { (row, came + taken) };
+        }
+        pairs
+    }
+
+    /// Rows of the answer: outer rows, each with an inner row or alone.
+    fn batch(&self, outer: Vec<u32>, of_inner: Option<&UInt32Array>) -> Result<RecordBatch> {
+        let (rows, of_outer) = (outer.len(), UInt32Array::from(outer));
+        let column = |c: &ColumnIndex| match (c.side == self.pairing.outer, of_inner) {
+            (true, _) => taken(self.block.column(c.index), &of_outer),
+            (false, Some(of_inner)) => taken(self.inner.column(c.index), of_inner),
+            (false, None) => Ok(new_null_array(self.inner.column(c.index).data_type(), rows)),
+        };
+        let columns = self.pairing.answered.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.pairing.schema.clone(), columns, &options)?)
+    }
+}
+
+/// The values at some places. Views of strings do not keep buffers of which they need little.
+fn taken(array: &ArrayRef, places: &UInt32Array) -> Result<ArrayRef> {
+    let taken = take(array, places, None)?;
+    let is_sparse = |used: usize, buffers: usize| buffers > 2 * used + SPARE_BYTES;
+    if let Some(views) = taken.as_string_view_opt() {
+        let used = view_bytes(views.views());
+        if is_sparse(used, views.data_buffers().iter().map(Buffer::len).sum()) {
+            return Ok(Arc::new(views.gc()));
+        }
+    } else if let Some(views) = taken.as_binary_view_opt() {
+        let used = view_bytes(views.views());
+        if is_sparse(used, views.data_buffers().iter().map(Buffer::len).sum()) {
+            return Ok(Arc::new(views.gc()));
         }
     }
-    (outer, inner)
+    Ok(taken)
+}
+
+/// Bytes of buffers that views may keep in vain.
+const SPARE_BYTES: usize = 4096;
+/// Strings up to this length are within their views.
+const WITHIN_A_VIEW: u32 = 12;
+
+/// Bytes in buffers that views refer to.
+fn view_bytes(views: &[u128]) -> usize {
+    let length = |view: &u128| *view as u32;
+    views.iter().map(length).filter(|&n| n > WITHIN_A_VIEW).map(|n| n as usize).sum()
+}
+
+/// Bytes of the rows of a batch, which may be a slice of larger arrays.
+pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
+    let of = |array: &ArrayRef| {
+        let views = array.as_string_view_opt().map(|a| a.views());
+        match views.or_else(|| array.as_binary_view_opt().map(|a| a.views())) {
+            Some(views) => view_bytes(views) + 16 * views.len(),
+            None => array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size()),
+        }
+    };
+    batch.columns().iter().map(of).sum()
 }
 
 /// Whether one of the keys of a row is NULL.

@@ -1,6 +1,5 @@
 //! `LookUpJoinExec`: a join that looks the rows of its inner table up in an index.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ use futures::{StreamExt, stream};
 use lode_engine::LookUps;
 use lode_page::{DataType, Value};
 
-use super::block::{Pairing, has_null, joined};
+use super::block::{BlockAnswer, Pairing, bytes_of, has_null, joined};
 use super::inner::Inner;
 use super::keyed::{Asked, ByIndex};
 use crate::arrow_convert::from_arrow;
@@ -225,13 +224,13 @@ impl ExecutionPlan for LookUpJoinExec {
         let types = types.map(|&c| self.inner.spec().table.schema().columns[usize::from(c)].data_type);
         let running = Running {
             outer,
-            batch: None,
+            rest: None,
             scan,
             output: BaselineMetrics::new(&self.metrics, partition),
             context: context.clone(),
             types: types.collect(),
             last: None,
-            ready: VecDeque::new(),
+            answer: None,
             memory: MemoryConsumer::new("LookUpJoinExec").register(context.memory_pool()),
             batch_rows,
             join: self.clone(),
@@ -256,7 +255,7 @@ struct Running {
     join: LookUpJoinExec,
     outer: SendableRecordBatchStream,
     /// Outer rows that were not joined yet.
-    batch: Option<RecordBatch>,
+    rest: Option<Outer>,
     /// If the inner side is a table.
     scan: Option<LookUpScan>,
     output: BaselineMetrics,
@@ -265,51 +264,55 @@ struct Running {
     types: Vec<DataType>,
     /// The key of the last block, if it was one row, and the inner rows that it found.
     last: Option<(OwnedRow, RecordBatch)>,
-    ready: VecDeque<RecordBatch>,
+    /// The answer for the last block, as far as it was not handed on.
+    answer: Option<BlockAnswer>,
     memory: MemoryReservation,
     batch_rows: usize,
+}
+
+/// Outer rows, and about how many bytes each has.
+struct Outer {
+    rows: RecordBatch,
+    row_bytes: usize,
 }
 
 impl Running {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(batch) = self.ready.pop_front() {
-                return Ok(Some(batch.record_output(&self.output)));
+            if let Some(answer) = &mut self.answer {
+                if let Some(batch) = answer.next()? {
+                    return Ok(Some(batch.record_output(&self.output)));
+                }
+                self.answer = None;
+                self.memory.free();
+                if let Some(host) = self.join.inner.spec().snapshot.host().filter(|h| h.takes_turns()) {
+                    // Whoever polls decides whose turn it is.
+                    host.end_turn();
+                    pending_once().await;
+                }
             }
-            self.memory.free();
-            let Some(batch) = self.batch.take() else {
+            let Some(Outer { rows, row_bytes }) = self.rest.take() else {
                 match self.outer.next().await {
-                    Some(batch) => self.batch = Some(batch?).filter(|b| b.num_rows() > 0),
+                    Some(rows) => {
+                        let rows = rows?;
+                        let row_bytes = (bytes_of(&rows) / rows.num_rows().max(1)).max(1);
+                        self.rest = (rows.num_rows() > 0).then_some(Outer { rows, row_bytes });
+                    }
                     None => return Ok(None),
                 }
                 continue;
             };
-            let rows = self.block_rows(&batch);
-            let block = batch.slice(0, rows);
-            if rows < batch.num_rows() {
-                self.batch = Some(batch.slice(rows, batch.num_rows() - rows));
-            }
-            self.ready = self.join_block(&block).await?.into();
-            if let Some(host) = self.join.inner.spec().snapshot.host().filter(|host| host.takes_turns()) {
-                // Whoever polls decides whose turn it is.
-                host.end_turn();
-                pending_once().await;
-            }
+            let JoinBuffer { bytes, batched } = self.join.buffer;
+            let taken = if batched { (bytes / row_bytes).clamp(1, rows.num_rows()) } else { 1 };
+            let block = rows.slice(0, taken);
+            let left = rows.num_rows() - taken;
+            self.rest = (left > 0).then(|| Outer { rows: rows.slice(taken, left), row_bytes });
+            self.answer = Some(self.join_block(block).await?);
         }
     }
 
-    /// How many of these rows are the next block.
-    fn block_rows(&self, batch: &RecordBatch) -> usize {
-        let JoinBuffer { bytes, batched } = self.join.buffer;
-        if !batched {
-            return 1;
-        }
-        let row_bytes = (batch.get_array_memory_size() / batch.num_rows()).max(1);
-        (bytes / row_bytes).clamp(1, batch.num_rows())
-    }
-
-    async fn join_block(&mut self, block: &RecordBatch) -> Result<Vec<RecordBatch>> {
-        let keys = self.join.pairing.outer_keys(block)?;
+    async fn join_block(&mut self, block: RecordBatch) -> Result<BlockAnswer> {
+        let keys = self.join.pairing.outer_keys(&block)?;
         let inner = match block.num_rows() {
             1 => self.rows_of_one(&keys).await?,
             _ => {
@@ -317,9 +320,8 @@ impl Running {
                 self.rows_of(&keys, &places).await?
             }
         };
-        let bytes = block.get_array_memory_size().saturating_add(inner.get_array_memory_size());
-        self.memory.try_resize(bytes)?;
-        self.join.pairing.answer(block, &keys, &inner, self.batch_rows)
+        self.memory.try_resize(bytes_of(&block) + bytes_of(&inner))?;
+        BlockAnswer::new(self.join.pairing.clone(), block, &keys, inner, self.batch_rows)
     }
 
     /// The rows of a single key. One that comes again, as often in the order of a foreign key, is not looked up again.

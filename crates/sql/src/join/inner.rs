@@ -112,7 +112,8 @@ impl fmt::Display for Inner {
         if spec.offload.filters_exactly() && !spec.filter_text.is_empty() {
             write!(f, ", filter={}", spec.filter_text)?;
         }
-        if let Some(early) = &spec.early {
+        // What is looked up is not filtered early, whatever was asked for.
+        if let Some(early) = spec.early.as_ref().filter(|e| !e.is_first) {
             write!(f, ", {early}")?;
         }
         for step in &self.steps {

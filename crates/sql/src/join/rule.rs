@@ -2,12 +2,19 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{JoinSide, NullEquality, Result};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::LookUps;
 
@@ -17,9 +24,9 @@ use super::inner::Inner;
 use super::keyed::{Asked, KeyedScanExec};
 use crate::columns::place_of;
 use crate::key_sets::targets;
-use crate::options::{JoinBy, LodeOptions};
+use crate::options::{JoinBy, LodeOptions, Planner};
 use crate::planner;
-use crate::scan::{LodeScanExec, ScanSpec, engine_error};
+use crate::scan::{ScanSpec, engine_error};
 
 /// The rule.
 #[derive(Debug)]
@@ -36,7 +43,7 @@ impl PhysicalOptimizerRule for NestedLoops {
             JoinBy::Hash => Ok(plan),
             JoinBy::Nested => {
                 let buffer = JoinBuffer { bytes: options.join_buffer, batched: options.batched_keys };
-                nested(plan, buffer)
+                nested(plan, Nested { buffer, is_ordered: options.planner != Planner::Off })
             }
         }
     }
@@ -50,15 +57,28 @@ impl PhysicalOptimizerRule for NestedLoops {
     }
 }
 
-fn nested(plan: Arc<dyn ExecutionPlan>, buffer: JoinBuffer) -> Result<Arc<dyn ExecutionPlan>> {
+/// How joins are nested.
+#[derive(Clone, Copy)]
+struct Nested {
+    buffer: JoinBuffer,
+    /// Whether the left side of an inner join is the one that comes first.
+    is_ordered: bool,
+}
+
+fn nested(plan: Arc<dyn ExecutionPlan>, how: Nested) -> Result<Arc<dyn ExecutionPlan>> {
     let before = plan.clone();
-    let inputs = plan.children().into_iter().map(|input| nested(input.clone(), buffer));
+    let inputs = plan.children().into_iter().map(|input| nested(input.clone(), how));
     let plan = replace_children_if_necessary(plan.clone(), inputs.collect::<Result<Vec<_>>>()?)?;
     let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(plan) };
     for outer in [JoinSide::Left, JoinSide::Right] {
+        // The planner has put the tables of inner joins in an order. Groups have no place in it.
+        let is_ordered = how.is_ordered && *join.join_type() == JoinType::Inner && !is_grouped(join.left());
+        if outer == JoinSide::Right && is_ordered {
+            continue;
+        }
         // The planner estimates what it knows.
         let outer_before = before.children()[usize::from(outer == JoinSide::Right)];
-        if let Some(by_index) = by_index(join, outer, outer_before, buffer)? {
+        if let Some(by_index) = by_index(join, outer, outer_before, how.buffer)? {
             return Ok(Arc::new(by_index));
         }
     }
@@ -104,6 +124,15 @@ fn by_index(
         schema: join.schema(),
     };
     Ok(Some(LookUpJoinExec::new(outer_plan.clone(), inner, look_ups, keys, pairing, buffer)))
+}
+
+/// Whether a plan answers groups.
+fn is_grouped(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let passes_on = plan.is::<ProjectionExec>()
+        || plan.is::<FilterExec>()
+        || plan.is::<CoalescePartitionsExec>()
+        || plan.is::<RepartitionExec>();
+    plan.is::<AggregateExec>() || passes_on && is_grouped(plan.children()[0])
 }
 
 /// How the rows of an inner side are looked up.
@@ -154,9 +183,18 @@ fn found(plan: &Arc<dyn ExecutionPlan>, on: &Keys, outer: &Arc<dyn ExecutionPlan
     Ok(None)
 }
 
-/// Whether a plan can run for each block: all that it reads are rows that are looked up.
+/// Whether a plan can run for each block: all that it reads are rows that are looked up, and it answers the same each time.
 fn runs_anew(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    !plan.is::<LodeScanExec>() && plan.children().into_iter().all(runs_anew)
+    let mut is_volatile_here = false;
+    let noted = plan.apply_expressions(&mut |e| {
+        is_volatile_here |= is_volatile(e);
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let inputs = plan.children();
+    let is_looked_up = plan.is::<KeyedScanExec>();
+    noted.is_ok()
+        && !is_volatile_here
+        && (is_looked_up || !inputs.is_empty() && inputs.into_iter().all(runs_anew))
 }
 
 /// How the rows of a scan are found by these columns, and which of them each column of the look-ups is.
