@@ -89,6 +89,28 @@ fn a_table_its_index_and_its_rows_come_with_one_commit() {
     }
 }
 
+/// The entries of an index are sorted in runs where memory is short, and nothing of the runs is left.
+#[test]
+fn an_index_of_more_rows_than_memory_has_all_of_them() {
+    for changes in KINDS {
+        let drive = TestDrive::new();
+        let db = open(&drive);
+        filled(&db, changes);
+        let extents = drive.extents();
+        db.create_index(index("by_d", &[1], false), false).unwrap();
+        db.create_index(index("by_s", &[2, 0], true), false).unwrap();
+        assert_eq!(drive.extents(), extents + 2, "a tree each");
+        sound(&db);
+        assert_eq!(pages_of(&db, 7).as_deref(), Some("by_d"));
+        drop(db);
+        let db = open(&drive);
+        assert_eq!(drive.extents(), extents + 2, "nothing was left for the next open");
+        sound(&db);
+        insert(&db, &[row(9000)]).unwrap();
+        sound(&db);
+    }
+}
+
 #[test]
 fn an_index_has_the_rows_before_the_transaction_and_those_of_it() {
     for changes in KINDS {

@@ -20,7 +20,8 @@ use lode_program::{CompareOp, Expr};
 
 use crate::options::{EarlyFilter, LodeOptions, Planner};
 use crate::query_shape::{Place, Shape};
-use crate::scan::{Early, LodeScanExec, MatchedPages, ScanSpec, engine_error};
+use crate::scan::estimate::matched;
+use crate::scan::{Early, LodeScanExec, MatchedPages, ScanSpec};
 
 /// Scores of predicates that a row passes if a column equals a value, one of some values, or has a text in it; and for each end of a range.
 const EQUAL: u32 = 4;
@@ -133,7 +134,7 @@ fn decide(scans: &[Arc<ScanSpec>]) -> Result<Vec<(Arc<ScanSpec>, bool, Reason)>>
     }
     let shape = best.counts.shape();
     let threshold = threshold(best, scans, &shape);
-    let decision = match MatchedPages::sampled(best, SAMPLED).map_err(engine_error)? {
+    let decision = match matched(best, SAMPLED)? {
         Ok(pages) => {
             let reason = Reason::Sampled { score: best_score, pages, threshold };
             (best.clone(), pages.share < threshold, reason)

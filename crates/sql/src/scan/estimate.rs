@@ -18,11 +18,11 @@ use datafusion::common::stats::Precision;
 use datafusion::error::Result;
 use datafusion::physical_plan::{ColumnStatistics, Statistics};
 use lode_command::{Answer, PageRange, ScanCounts, ScanUnit};
-use lode_engine::{Snapshot, Table, TableStatistics};
+use lode_engine::{NoMatcher, Snapshot, Table, TableStatistics};
 use lode_page::{DataType, Value};
 use lode_program::{Aggregation, Expr, Program};
 
-use super::sample::{Sample, draw};
+use super::sample::{MatchedPages, Sample, draw};
 use super::{ScanSpec, engine_error, program_error};
 use crate::StatementCounts;
 
@@ -31,6 +31,8 @@ const SAMPLE_ROWS: u64 = 50_000;
 /// The least pages of a sample (if the table has them), and the most.
 const SAMPLE_PAGES_MIN: u64 = 2;
 const SAMPLE_PAGES_MAX: u64 = 32;
+/// Draws the same pages each time.
+const MATCHED_SEED: u64 = 0x5EED;
 /// The share of the rows that is assumed to pass where there is no page to sample: all rows are in the delta.
 pub(super) const UNSAMPLED_SHARE: f64 = 0.1;
 /// The assumed bytes of a string in memory: its view, and some text beside it.
@@ -109,6 +111,21 @@ pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64
     })?;
     let groups = if is_one_task { taken.groups_out } else { keys.len() as u64 };
     Ok(groups * rows_a_group <= taken.rows_out)
+}
+
+/// Looks for the keys of a scan's filter in a share of its table's pages, by the drive's matcher alone. The inner error is why it looks
+/// for none.
+pub(crate) fn matched(spec: &ScanSpec, part: f64) -> Result<Result<MatchedPages, NoMatcher>> {
+    let answer = Answer::Hints { filter: false };
+    let program = spec.program()?;
+    if let Err(why) = spec.snapshot.matcher(&spec.table, &program, answer) {
+        return Ok(Err(why));
+    }
+    let wanted = (spec.table.pages() as f64 * part).ceil() as u64;
+    let drawn = draw(&spec.snapshot.page_ranges(&spec.table), wanted, MATCHED_SEED);
+    let taken = run(&spec.snapshot, &spec.table, drawn, program, answer, &spec.counts, |_| {})?;
+    let matched = taken.pages - taken.pages_skipped - taken.pages_unmatched;
+    Ok(Ok(MatchedPages::of(matched, taken.pages)))
 }
 
 /// Runs a program over pages for its counts.

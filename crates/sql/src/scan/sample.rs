@@ -9,18 +9,11 @@
 //! pages have in them: passed rows of a page are a number between 0 and the most rows of a page, and nothing else is assumed.
 //! Source: Hoeffding, "Probability inequalities for sums of bounded random variables" (1963), theorem 1.
 
-use std::sync::Arc;
-
 use lode_base::random::{STEP, mix};
-use lode_command::{Answer, PageRange, ScanCounts};
-use lode_engine::{EngineError, NoMatcher};
-
-use super::ScanSpec;
+use lode_command::PageRange;
 
 /// One interval in so many may miss the share, at most.
 const MISSED: f64 = 20.0;
-/// Draws the same pages each time.
-const SEED: u64 = 0x5EED;
 /// Steps of a bisection between 0 and 1.
 const STEPS: u32 = 40;
 
@@ -64,33 +57,11 @@ pub(crate) struct MatchedPages {
 }
 
 impl MatchedPages {
-    /// Looks for the keys of a scan's filter in a share of its table's pages, by the drive's matcher alone. The inner error is why
-    /// it looks for none.
-    ///
-    /// # Errors
-    /// When the drive fails.
-    pub(crate) fn sampled(spec: &ScanSpec, part: f64) -> Result<Result<Self, NoMatcher>, EngineError> {
-        let answer = Answer::Hints { filter: false };
-        // A program that is refused is an error of the scan when it runs.
-        let Ok(program) = spec.program() else { return Ok(Err(NoMatcher::NotAsked)) };
-        if let Err(why) = spec.snapshot.matcher(&spec.table, &program, answer) {
-            return Ok(Err(why));
-        }
-        let pages = spec.table.pages();
-        let drawn = draw(&spec.snapshot.page_ranges(&spec.table), (pages as f64 * part).ceil() as u64, SEED);
-        let mut scan = spec.snapshot.scan(&spec.table, drawn, Arc::new(program), answer, None)?;
-        let mut counts = ScanCounts::default();
-        while let Some(unit) = scan.next()? {
-            counts += unit.counts;
-        }
-        spec.counts.with(|q| {
-            q.link_bytes_down += scan.link_bytes_down();
-            q.link_bytes_up += scan.link_bytes_up();
-        });
-        let matched = counts.pages - counts.pages_skipped - counts.pages_unmatched;
-        let share = matched as f64 / counts.pages.max(1) as f64;
-        let (low, high) = interval(share, counts.pages);
-        Ok(Ok(Self { share, low, high, pages: counts.pages }))
+    /// What `matched` of the `pages` pages drawn say.
+    pub(crate) fn of(matched: u64, pages: u64) -> Self {
+        let share = matched as f64 / pages.max(1) as f64;
+        let (low, high) = interval(share, pages);
+        Self { share, low, high, pages }
     }
 }
 

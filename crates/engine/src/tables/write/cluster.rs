@@ -40,7 +40,7 @@ use crate::tables::table::{EXTENTS_MAX, Table};
 use crate::trees::{Snapshot, TreeLoad};
 
 /// Nodes of new trees are filled so far, in percent: later entries come anywhere.
-const FILL_PERCENT: u8 = 90;
+pub(super) const FILL_PERCENT: u8 = 90;
 
 /// A table that is being rewritten. It takes all rows that [`TableRewrite::snapshot`] shows of the table, in their new order. If it is
 /// dropped, the table is as it was.

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use lode_page::Column;
 
 use super::WriteTxn;
+use super::cluster::FILL_PERCENT;
 use super::foreign::check_unreferenced;
 use super::indexes::check_index;
 use super::key_check::{check_key, duplicate};
+use super::runs::Sorter;
+use super::stream::Io;
 use crate::EngineError;
 use crate::storage::catalog::root_lpid;
 use crate::tables::catalog::TableCatalog;
@@ -15,7 +18,7 @@ use crate::tables::definition::{IndexDef, IndexKind, TableDef};
 use crate::tables::delta::Unmerged;
 use crate::tables::index::numbered_tree;
 use crate::tables::table::Table;
-use crate::trees::Tree;
+use crate::trees::TreeLoad;
 
 impl WriteTxn {
     /// Creates a table; answers whether it did (`false`: it was there, and `if_not_exists`). Rows can be inserted into
@@ -149,14 +152,9 @@ impl WriteTxn {
             // The tree of an index that could not be finished.
             committer.writer().drop_tree(&left)?;
         }
-        let tree = committer.writer().create(&name)?;
-        let made = self.fill_btree(table, &def, &tree);
+        self.load_btree(table, &def, &name)?;
         self.snapshot = trees.heads().refreshed()?;
         self.catalog = TableCatalog::of(&self.snapshot);
-        if let Err(e) = made {
-            committer.writer().drop_tree(&tree)?;
-            return Err(e);
-        }
         let table = self.catalog.table(table.name())?.clone();
         let index = def.name.clone();
         let indexes = table.indexes().iter().cloned().chain([def]).collect();
@@ -165,11 +163,27 @@ impl WriteTxn {
         Ok(())
     }
 
-    fn fill_btree(&self, table: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
+    /// Loads the tree of an index from its sorted entries: each node is written once.
+    fn load_btree(&self, table: &Table, def: &IndexDef, name: &str) -> Result<(), EngineError> {
         if let IndexKind::Btree { unique: true } = def.kind {
             let twice = |columns: &[Column], row: usize| duplicate(table, Some(&def.name), columns, row);
             check_key(&self.snapshot, self.limits.key_check_bytes, table, &def.columns, twice)?;
         }
-        self.indexes().fill(table, def, tree)
+        let committer = self.trees.committer();
+        let extents = committer.storage().extents();
+        // Runs that do not fit memory go to extents that nobody else sees.
+        let mut aside = Vec::new();
+        let mut io = Io::new(committer.storage(), &mut aside);
+        let mut sorter = Sorter::new(extents.new_owner().into(), self.limits.key_check_bytes);
+        let made =
+            self.indexes().entries_of(table, def, |entry| sorter.push(&mut io, entry)).and_then(|()| {
+                let mut tree = TreeLoad::new(committer.clone(), name)?.fill_percent(FILL_PERCENT);
+                sorter.finish(&io, |entry| tree.put(entry, &[]))?;
+                tree.finish_alone()
+            });
+        if !aside.is_empty() {
+            extents.release_unpublished(aside);
+        }
+        made.map(drop)
     }
 }

@@ -242,34 +242,47 @@ impl Indexes<'_> {
 
     /// Makes the entries of the rows that a table has.
     pub(super) fn fill(&self, t: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
+        let mut changes = IndexChanges::default();
+        let run_bytes = RUN_BATCHES * self.entry_bytes_max();
+        self.entries_of(t, def, |entry| {
+            changes.note(tree, entry, true);
+            match changes.bytes > run_bytes {
+                true => self.apply(std::mem::take(&mut changes)),
+                false => Ok(()),
+            }
+        })?;
+        self.apply(changes)
+    }
+
+    /// Calls `each` with the entry of an index of each row that a table has; of rows of a page with the same key once.
+    pub(super) fn entries_of(
+        &self,
+        t: &Table,
+        def: &IndexDef,
+        mut each: impl FnMut(Vec<u8>) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
         let directory = self.snapshot.directory_of_entries(t)?;
         let program = Program::check(t.schema().clone(), None, def.columns.clone(), directory.is_some())?;
         let mut scan = self.snapshot.scan(t, t.all_ranges(), Arc::new(program), Answer::Rows, None)?;
-        let mut changes = IndexChanges::default();
-        let run_bytes = RUN_BATCHES * self.entry_bytes_max();
         while let Some(unit) = scan.next()? {
             for page in &unit.pages {
                 match &directory {
                     None => {
                         let keys = keys(&page.columns, &def.orders).into_iter();
-                        keys.for_each(|k| changes.note(tree, entry(k, page.lpid), true));
+                        keys.map(|k| entry(k, page.lpid)).try_for_each(&mut each)?;
                     }
                     Some(directory) => {
                         for (row, key) in row_keys(&page.columns, &def.orders).enumerate() {
                             let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
                             if let Some(id) = id_at(directory, page.lpid, slot) {
-                                changes.note(tree, entry_of_row(key, id), true);
+                                each(entry_of_row(key, id))?;
                             }
                         }
                     }
                 }
-                // A unit may have millions of rows.
-                if changes.bytes > run_bytes {
-                    self.apply(std::mem::take(&mut changes))?;
-                }
             }
         }
-        self.apply(changes)
+        Ok(())
     }
 
     /// Makes the entries that rows of a table with a delta have in a key, of this number.
