@@ -143,11 +143,7 @@ impl<'a> Below<'a> {
                 let spec = scan.spec();
                 // The drive does not have the changes of an open transaction yet.
                 let is_committed = !spec.snapshot.has_own_changes(&spec.table);
-                let may = is_committed
-                    && scan.offload().aggregates()
-                    && scan.fetch().is_none()
-                    && !scan.answers_groups()
-                    && !scan.is_in_order();
+                let may = is_committed && scan.offload().aggregates() && scan.is_plain();
                 return may.then_some(Self { scan, projections });
             } else if let Some(p) = at.downcast_ref::<ProjectionExec>() {
                 projections.push(p);

@@ -55,6 +55,17 @@ pub(crate) struct ShortSettings {
     pub(crate) bulk_rows: usize,
 }
 
+/// The name of a choice.
+fn name_of<T: PartialEq>(named: &[(&'static str, T)], of: &T) -> &'static str {
+    named.iter().find(|(_, choice)| choice == of).expect("each choice has a name").0
+}
+
+/// The choice of this name, in any case.
+fn by_name<T: Copy>(named: &[(&'static str, T)], name: &str) -> Result<T, ()> {
+    let name = name.trim();
+    named.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, choice)| *choice).ok_or(())
+}
+
 /// Who orders the joins of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Planner {
@@ -74,7 +85,7 @@ impl Planner {
 
 impl fmt::Display for Planner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMED.iter().find(|(_, p)| p == self).expect("each planner has a name").0)
+        f.write_str(name_of(&Self::NAMED, self))
     }
 }
 
@@ -82,8 +93,7 @@ impl FromStr for Planner {
     type Err = ();
 
     fn from_str(s: &str) -> Result<Self, ()> {
-        let s = s.trim().to_ascii_lowercase();
-        Self::NAMED.iter().find(|(name, _)| *name == s).map(|(_, planner)| *planner).ok_or(())
+        by_name(&Self::NAMED, s)
     }
 }
 
@@ -137,7 +147,7 @@ impl JoinBy {
 
 impl fmt::Display for JoinBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMED.iter().find(|(_, j)| j == self).expect("each has a name").0)
+        f.write_str(name_of(&Self::NAMED, self))
     }
 }
 
@@ -145,8 +155,7 @@ impl FromStr for JoinBy {
     type Err = ();
 
     fn from_str(s: &str) -> Result<Self, ()> {
-        let s = s.trim().to_ascii_lowercase();
-        Self::NAMED.iter().find(|(name, _)| *name == s).map(|(_, join)| *join).ok_or(())
+        by_name(&Self::NAMED, s)
     }
 }
 

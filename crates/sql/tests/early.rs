@@ -5,15 +5,17 @@
 //!          └─ planner yoursql, or a table by name ─► the same answer; EXPLAIN says what was decided
 //! ```
 
+mod support;
+
 use std::sync::Arc;
 
-use datafusion::arrow::util::display::array_value_to_string;
 use lode_base::Profile;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_flash::timing::Model;
 use lode_sql::{Offload, Queries, Session, SessionOptions};
+use support::{rows, run};
 
 /// A session at the level `off` of a database whose drive has pattern matchers.
 fn session() -> Session {
@@ -23,23 +25,6 @@ fn session() -> Session {
     let database = Database::open(Arc::new(drive), DatabaseOptions::default()).unwrap();
     let options = SessionOptions { offload: Offload::Off, ..SessionOptions::default() };
     Queries::new(database, 1 << 30).and_then(|q| q.session(&options)).unwrap()
-}
-
-async fn run(s: &Session, sql: &str) {
-    s.execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
-}
-
-async fn rows(s: &Session, sql: &str) -> Vec<String> {
-    let batches = s.collect(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
-    let mut lines = Vec::new();
-    for batch in batches {
-        for row in 0..batch.num_rows() {
-            let values = batch.columns().iter().map(|c| array_value_to_string(c, row).unwrap());
-            lines.push(values.collect::<Vec<_>>().join(","));
-        }
-    }
-    lines.sort();
-    lines
 }
 
 /// Parts, of which one in 500 is of brass, one in 60 is red, and one in three begins with x; offers of them; and a few countries.

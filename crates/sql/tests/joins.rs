@@ -8,14 +8,16 @@
 //!
 //! `LODE_JOIN_QUERIES=5000` runs more queries, `LODE_JOIN_SEED=7` another sequence.
 
+mod support;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use datafusion::arrow::util::display::array_value_to_string;
 use lode_base::random::Random;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
 use lode_sql::{Offload, Queries, Session, SessionOptions};
+use support::{rows, run};
 
 fn database() -> Database {
     Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap()
@@ -26,24 +28,6 @@ async fn session(db: &Database, threads: usize, offload: Offload, planner: &str)
     let session = Queries::new(db.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap();
     run(&session, &format!("SET lode.planner = '{planner}'")).await;
     session
-}
-
-async fn run(s: &Session, sql: &str) {
-    s.execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
-}
-
-/// The rows of a query, a line each, sorted.
-async fn rows(s: &Session, sql: &str) -> Vec<String> {
-    let batches = s.collect(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
-    let mut lines = Vec::new();
-    for batch in batches {
-        for row in 0..batch.num_rows() {
-            let values = batch.columns().iter().map(|c| array_value_to_string(c, row).unwrap());
-            lines.push(values.collect::<Vec<_>>().join(","));
-        }
-    }
-    lines.sort();
-    lines
 }
 
 fn number(variable: &str, default: u64) -> u64 {

@@ -295,17 +295,32 @@ impl Snapshot {
         let mut found = BTreeSet::new();
         let directory = self.directory_of_entries(t)?;
         for r in ranges {
-            let end = r.end();
-            let end = end.as_ref().map(|e| &e[..]);
-            let mut cursor = self.range(tree, Bound::Included(&r.low), end)?;
-            while let Some((key, _)) = cursor.next()? {
-                found.extend(page_named(directory.as_deref(), key));
-                if found.len() as u64 > most {
-                    return Ok(None);
-                }
+            if !self.pages_in(tree, r, directory.as_deref(), most, &mut found)? {
+                return Ok(None);
             }
         }
         Ok(Some(found))
+    }
+
+    /// Adds the pages that the entries of a range name. False once there are more than `most`.
+    pub(super) fn pages_in(
+        &self,
+        tree: &Tree,
+        range: &KeyRange,
+        directory: Option<&Directory>,
+        most: u64,
+        found: &mut BTreeSet<Lpid>,
+    ) -> Result<bool, EngineError> {
+        let end = range.end();
+        let end = end.as_ref().map(|e| &e[..]);
+        let mut cursor = self.range(tree, Bound::Included(&range.low), end)?;
+        while let Some((entry, _)) = cursor.next()? {
+            found.extend(page_named(directory, entry));
+            if found.len() as u64 > most {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns those pages of `found` that belong to the table at this snapshot, and all pages that the reading

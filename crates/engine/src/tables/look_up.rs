@@ -10,7 +10,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use lode_base::Lpid;
@@ -20,7 +19,7 @@ use lode_page::{DataType, Value};
 use super::bounds::PageBounds;
 use super::definition::{IndexKind, KeyOrder};
 use super::delta::Directory;
-use super::index::{KeyRange, VALUE_BYTES_MAX, page_named};
+use super::index::{KeyRange, VALUE_BYTES_MAX};
 use super::key::ordered_key;
 use super::table::Table;
 use crate::EngineError;
@@ -123,36 +122,20 @@ impl LookUps {
         match &self.by {
             By::Bounds(bounds) => pages.extend(bounds.candidates(values, &self.types)),
             By::Tree { tree, orders, directory, .. } => {
-                let found = self.find_in(tree, orders, directory.as_deref(), values, pages);
+                let mut key = ordered_key(self.types.iter().copied(), orders.iter().copied(), values);
+                key.truncate(VALUE_BYTES_MAX);
+                let range = KeyRange { low: key.clone(), high: key };
+                let mut named = BTreeSet::new();
+                let found = self.snapshot.pages_in(tree, &range, directory.as_deref(), u64::MAX, &mut named);
                 // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
                 if self.snapshot.is_dropped(tree) {
                     return Ok(false);
                 }
                 found?;
+                pages.extend(named.into_iter().filter(|page| self.table.may_have_page(*page)));
             }
         }
         Ok(true)
-    }
-
-    fn find_in(
-        &self,
-        tree: &Tree,
-        orders: &[KeyOrder],
-        directory: Option<&Directory>,
-        values: &[Value],
-        pages: &mut BTreeSet<Lpid>,
-    ) -> Result<(), EngineError> {
-        let mut key = ordered_key(self.types.iter().copied(), orders.iter().copied(), values);
-        key.truncate(VALUE_BYTES_MAX);
-        let range = KeyRange { low: key.clone(), high: key };
-        let end = range.end();
-        let end = end.as_ref().map(|e| &e[..]);
-        let mut cursor = self.snapshot.range(tree, Bound::Included(&range.low), end)?;
-        while let Some((entry, _)) = cursor.next()? {
-            let page = page_named(directory, entry);
-            pages.extend(page.filter(|page| self.table.may_have_page(*page)));
-        }
-        Ok(())
     }
 
     /// What each look-up has to look at besides: the rows of a delta.

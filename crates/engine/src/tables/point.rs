@@ -215,9 +215,7 @@ impl Snapshot {
                 }
             }
         }
-        let Some(read) = self.read_bounds(t, key)?.map(Arc::new) else { return Ok(None) };
-        t.bounds.0.lock().insert(key.into(), Some(read.clone()));
-        Ok(Some(read))
+        self.bounds_now(t, key)
     }
 
     /// Reads the bounds of all pages of a table; `None` if no key column is in the page index.

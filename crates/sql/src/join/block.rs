@@ -9,7 +9,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::Buffer;
 use datafusion::arrow::compute::{concat_batches, prep_null_mask_filter, take};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::row::{RowConverter, Rows, SortField};
+use datafusion::arrow::row::{RowConverter, Rows};
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -114,17 +114,15 @@ pub(super) struct BlockAnswer {
 }
 
 impl BlockAnswer {
-    /// The answer for a block of outer rows, whose keys are `keys`, and all inner rows that may meet one of them.
+    /// The answer for a block of outer rows, whose keys are `keys`, in bytes `outer_rows`, and all inner rows that may meet one of them.
     pub(super) fn new(
         pairing: Arc<Pairing>,
         block: RecordBatch,
         keys: &[ArrayRef],
+        (converter, outer_rows): (&RowConverter, Rows),
         inner: RecordBatch,
         batch_rows: usize,
     ) -> Result<Self> {
-        let fields = keys.iter().map(|k| SortField::new(k.data_type().clone())).collect();
-        let converter = RowConverter::new(fields)?;
-        let outer_rows = converter.convert_columns(keys)?;
         let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
         if inner.num_rows() > 0 {
             let inner_keys =

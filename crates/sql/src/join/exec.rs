@@ -222,11 +222,15 @@ impl ExecutionPlan for LookUpJoinExec {
         };
         let types = self.look_ups.columns().iter();
         let types = types.map(|&c| self.inner.spec().table.schema().columns[usize::from(c)].data_type);
+        let fields =
+            self.pairing.on.iter().map(|(key, _)| Ok(SortField::new(key.data_type(&outer.schema())?)));
+        let fields = fields.collect::<Result<_>>()?;
         let running = Running {
             outer,
             rest: None,
             scan,
             output: BaselineMetrics::new(&self.metrics, partition),
+            converter: RowConverter::new(fields)?,
             context: context.clone(),
             types: types.collect(),
             last: None,
@@ -259,6 +263,8 @@ struct Running {
     /// If the inner side is a table.
     scan: Option<LookUpScan>,
     output: BaselineMetrics,
+    /// Makes bytes of keys.
+    converter: RowConverter,
     context: Arc<TaskContext>,
     /// The types of the look-ups' columns.
     types: Vec<DataType>,
@@ -313,21 +319,21 @@ impl Running {
 
     async fn join_block(&mut self, block: RecordBatch) -> Result<BlockAnswer> {
         let keys = self.join.pairing.outer_keys(&block)?;
+        let in_bytes = self.converter.convert_columns(&keys)?;
         let inner = match block.num_rows() {
-            1 => self.rows_of_one(&keys).await?,
+            1 => self.rows_of_one(&keys, in_bytes.row(0).owned()).await?,
             _ => {
                 let places = self.distinct(&keys)?;
                 self.rows_of(&keys, &places).await?
             }
         };
         self.memory.try_resize(bytes_of(&block) + bytes_of(&inner))?;
-        BlockAnswer::new(self.join.pairing.clone(), block, &keys, inner, self.batch_rows)
+        let in_bytes = (&self.converter, in_bytes);
+        BlockAnswer::new(self.join.pairing.clone(), block, &keys, in_bytes, inner, self.batch_rows)
     }
 
     /// The rows of a single key. One that comes again, as often in the order of a foreign key, is not looked up again.
-    async fn rows_of_one(&mut self, keys: &[ArrayRef]) -> Result<RecordBatch> {
-        let fields = keys.iter().map(|k| SortField::new(k.data_type().clone())).collect();
-        let key = RowConverter::new(fields)?.convert_columns(keys)?.row(0).owned();
+    async fn rows_of_one(&mut self, keys: &[ArrayRef], key: OwnedRow) -> Result<RecordBatch> {
         if let Some((last, rows)) = &self.last
             && last.row() == key.row()
         {

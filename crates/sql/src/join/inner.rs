@@ -36,8 +36,7 @@ impl Inner {
     /// The inner side that `plan` is; `None` if it does more than to filter and project a scan's rows.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         if let Some(scan) = plan.downcast_ref::<LodeScanExec>() {
-            let is_plain = scan.fetch().is_none() && !scan.answers_groups() && !scan.is_in_order();
-            let scan = is_plain.then(|| scan.clone())?;
+            let scan = scan.is_plain().then(|| scan.clone())?;
             return Some(Self { scan, steps: Vec::new(), schema: plan.schema() });
         }
         let (input, step) = if let Some(filter) = plan.downcast_ref::<FilterExec>() {

@@ -157,8 +157,7 @@ fn found(plan: &Arc<dyn ExecutionPlan>, on: &Keys, outer: &Arc<dyn ExecutionPlan
         let mut found: Option<(Arc<LookUps>, Arc<Asked>, Arc<ScanSpec>)> = None;
         let replaced = targets::replaced(plan, key, &mut |scan, key| {
             let stored = place_of(key).and_then(|place| scan.spec().output[place]);
-            let is_plain = scan.fetch().is_none() && !scan.answers_groups() && !scan.is_in_order();
-            if found.is_some() || stored.is_none() || !is_plain {
+            if found.is_some() || stored.is_none() || !scan.is_plain() {
                 return Ok(None);
             }
             let known = scan.spec().snapshot.statistics(&scan.spec().table).map_err(engine_error)?;

@@ -134,6 +134,11 @@ impl LodeScanExec {
         self.fetch.is_none().then(|| KeyFilter::of(&self.spec, key, data_type, keys)).flatten()
     }
 
+    /// Whether the scan answers all rows that pass, as rows.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.fetch.is_none() && !self.answers_groups() && !self.is_in_order()
+    }
+
     /// Whether the scan may end early.
     pub fn is_in_order(&self) -> bool {
         self.spec.ordered.is_some()
