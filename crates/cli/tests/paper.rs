@@ -235,3 +235,16 @@ fn yoursql_joins_as_the_paper_says_and_gives_the_same_digits_twice() {
     assert!(of("partsupp") > of("part") && of("part") > 10.0 * of("supplier"), "{first}");
     assert!(value("MySQL with ICP", "all", "fewer reads") > 10.0);
 }
+
+/// What YourSQL's ratio of Query 1 rests on, each assumed value halved: the row of the ratio names the same values.
+#[test]
+fn yoursql_names_the_assumed_values_that_move_a_ratio() {
+    let rows = json(&succeed(["paper", "yoursql", "--quick", "--figure", "sources", "--json"]));
+    let value = |metric: &str| {
+        let row = rows.iter().find(|r| r["metric"] == metric).unwrap_or_else(|| panic!("{metric}"));
+        row["ours"].as_f64().unwrap()
+    };
+    assert_eq!(value("rows name what moves them"), 1.0, "{rows:?}");
+    assert!(value("values that are assumed") > 30.0);
+    assert!(rows.iter().any(|r| r["x"] == "host.scan_ns"), "{rows:?}");
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use datafusion::error::DataFusionError;
 use lode_base::Profile;
+use lode_base::random::Random;
 use lode_bench::tpch::answers::Answer;
 use lode_bench::tpch::data::{generate, load};
 use lode_bench::tpch::run::run;
@@ -93,19 +94,24 @@ const PLANS: [(&str, &str, &[Offload]); 5] = [
     ("cost", "nested; SET lode.batched_keys = off", &[Offload::Off]),
 ];
 
+/// Loads all tables with these options, and makes indexes on foreign keys.
+async fn load_with_indexes(session: &Session, pages: &str, scale: Scale) {
+    for table in &TABLES {
+        execute(session, &table.create_as(table.name, &format!("WITH ({pages})"))).await;
+        let batches = generate(table.name, scale).map(|b| b.map_err(DataFusionError::from));
+        session.load_batches(table.name, futures::stream::iter(batches)).await.unwrap();
+    }
+    for (table, columns) in FOREIGN_KEYS {
+        execute(session, &format!("CREATE INDEX ON {table} ({columns})")).await;
+    }
+}
+
 /// All queries with these plans, over tables with these options and indexes on foreign keys; and once more after one row in five
 /// was written anew.
 async fn check_plans(pages: &str, plans: &[(&str, &str, &[Offload])]) {
     let scale = Scale::new(0.01).unwrap();
     let (database, session) = database_with_matchers();
-    for table in &TABLES {
-        execute(&session, &table.create_as(table.name, &format!("WITH ({pages})"))).await;
-        let batches = generate(table.name, scale).map(|b| b.map_err(DataFusionError::from));
-        session.load_batches(table.name, futures::stream::iter(batches)).await.unwrap();
-    }
-    for (table, columns) in FOREIGN_KEYS {
-        execute(&session, &format!("CREATE INDEX ON {table} ({columns})")).await;
-    }
+    load_with_indexes(&session, pages, scale).await;
     let (mut looked_up, mut unmatched) = (0, 0);
     for is_changed in [false, true] {
         if is_changed {
@@ -153,6 +159,58 @@ async fn every_plan_answers_alike_over_large_row_pages() {
 async fn every_plan_answers_alike_over_column_pages_and_a_delta() {
     // A look-up of a single key in a page of many rows takes long.
     check_plans("layout = 'column', changes = 'delta'", &PLANS[..4]).await;
+}
+
+/// A thousand seeds of a query, a planner, a kind of join, a level, the table that is filtered early and the order of tables: each
+/// answers as the shipped answer, or says that the order needs a cross join.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forced_orders_and_targets_answer_alike_for_a_thousand_seeds() {
+    let scale = Scale::new(0.01).unwrap();
+    let (database, session) = database_with_matchers();
+    load_with_indexes(&session, "layout = 'row', page_bytes = 4096, encoding = 'matchable'", scale).await;
+    let (mut answered, mut crossed, mut unmatched, mut looked_up) = (0, 0, 0, 0);
+    for seed in 0..1000 {
+        let mut random = Random::of_seed(seed);
+        let query = random.pick(&QUERIES).unwrap();
+        let sql = query.sql(scale);
+        let words: Vec<&str> = sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        let mut tables: Vec<&str> = TABLES.iter().map(|t| t.name).filter(|t| words.contains(t)).collect();
+        let early = random.pick(&[&tables[..], &["auto", "none"]].concat()).copied().unwrap();
+        let mut order = Vec::new();
+        for _ in 0..random.below(tables.len() as u64 + 1) {
+            order.push(tables.swap_remove(random.below(tables.len() as u64) as usize));
+        }
+        let planner = random.pick(&["cost", "yoursql"]).unwrap();
+        let join = random.pick(&["hash", "hash", "nested"]).unwrap();
+        let level = *random.pick(&Offload::ALL).unwrap();
+        let plan = format!("{planner}; SET lode.join = {join}; SET lode.early_filter = {early}");
+        execute(
+            &session,
+            &format!("SET lode.planner = {plan}; SET lode.join_order = '{}'", order.join(", ")),
+        )
+        .await;
+        let what = format!("seed {seed}: Q{} at {level}, {plan}, order {order:?}", query.number);
+        match run(&session, query, scale, level).await {
+            Ok(run) => {
+                let expected = Answer::shipped(query, scale).unwrap().unwrap();
+                run.answer.compare(query, &expected).unwrap_or_else(|d| panic!("{what}: {d}"));
+                answered += 1;
+                unmatched += run.counts.pages_unmatched;
+                looked_up += run.counts.look_ups;
+            }
+            Err(e) => {
+                let error = e.to_string();
+                assert!(
+                    error.contains("needs a cross join") && error.lines().count() == 1,
+                    "{what}: {error}"
+                );
+                crossed += 1;
+            }
+        }
+    }
+    assert!(answered > 500 && crossed > 10, "{answered} answered, {crossed} need a cross join");
+    assert!(unmatched > 0 && looked_up > 0, "{unmatched} pages were unmatched, {looked_up} keys looked up");
+    assert_eq!(database.check().unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

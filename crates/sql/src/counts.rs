@@ -49,6 +49,8 @@ pub struct StatementCounts {
     sums: Mutex<QueryCounts>,
     /// A sample for each table and filter.
     samples: Mutex<Vec<(TableId, Expr, Sample)>>,
+    /// Values a row in the first column of a key.
+    values_a_row: Mutex<Vec<(TableId, f64)>>,
     /// Where its tables are.
     shape: Mutex<Shape>,
     reads: Mutex<Vec<TableReads>>,
@@ -112,6 +114,16 @@ impl StatementCounts {
     /// Keeps a sample for the rest of the statement.
     pub(crate) fn keep_sample(&self, table: TableId, filter: &Expr, sample: Sample) {
         self.samples.lock().push((table, filter.clone(), sample));
+    }
+
+    /// How many values a row the statement has found in the first column of a table's key.
+    pub(crate) fn values_a_row(&self, table: TableId) -> Option<f64> {
+        self.values_a_row.lock().iter().find(|(of, _)| *of == table).map(|(_, values)| *values)
+    }
+
+    /// Keeps that for the rest of the statement.
+    pub(crate) fn keep_values_a_row(&self, table: TableId, values: f64) {
+        self.values_a_row.lock().push((table, values));
     }
 
     /// Adds the counts of a drive's task. Rows that come out are counted where they leave the scan.

@@ -38,6 +38,8 @@ pub struct LodeOptions {
     pub join_order: String,
     /// `lode.early_filter`: the table that the drive filters before the host reads its pages.
     pub early_filter: EarlyFilter,
+    /// `lode.early_scores`: what predicates score.
+    pub early_scores: EarlyScores,
     /// `lode.join`: how joins find the rows that meet.
     pub join: JoinBy,
     /// `lode.join_buffer`: bytes of outer rows that a join by nested loops takes at a time.
@@ -126,6 +128,53 @@ impl EarlyFilter {
             word if word.eq_ignore_ascii_case("auto") => Self::Auto,
             word if word.eq_ignore_ascii_case("none") => Self::None,
             name => Self::Table(name.to_owned()),
+        }
+    }
+}
+
+/// What predicates score where YourSQL decides which table is filtered early: those that a row passes if a column equals a value, one of
+/// some values, or has a text in it; and each end of a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EarlyScores {
+    /// `=`.
+    pub equal: f64,
+    /// `IN`.
+    pub listed: f64,
+    /// `LIKE`.
+    pub like: f64,
+    /// `<`, `<=`, `>`, `>=`.
+    pub range_end: f64,
+}
+
+impl EarlyScores {
+    const EXPECTED: &str =
+        "four numbers from 0 to 100 and commas between them, the scores of =, IN, LIKE and an end of a range";
+}
+
+impl Default for EarlyScores {
+    fn default() -> Self {
+        Self { equal: 4.0, listed: 3.0, like: 3.0, range_end: 1.0 }
+    }
+}
+
+impl fmt::Display for EarlyScores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {}, {}", self.equal, self.listed, self.like, self.range_end)
+    }
+}
+
+impl FromStr for EarlyScores {
+    type Err = ();
+
+    fn from_str(s: &str) -> Result<Self, ()> {
+        let scores: Result<Vec<f64>, _> = s.split(',').map(|score| score.trim().parse()).collect();
+        match scores.as_deref() {
+            Ok(&[equal, listed, like, range_end])
+                if [equal, listed, like, range_end].iter().all(|score| (0.0..=100.0).contains(score)) =>
+            {
+                Ok(Self { equal, listed, like, range_end })
+            }
+            _ => Err(()),
         }
     }
 }
@@ -235,6 +284,7 @@ impl Default for LodeOptions {
             planner: Planner::default(),
             join_order: String::new(),
             early_filter: EarlyFilter::default(),
+            early_scores: EarlyScores::default(),
             join: JoinBy::default(),
             join_buffer: 4 << 20,
             batched_keys: true,
@@ -305,6 +355,9 @@ impl ExtensionOptions for LodeOptions {
             }
             "join_order" => self.join_order = value.trim().to_owned(),
             "early_filter" => self.early_filter = EarlyFilter::named(value),
+            "early_scores" => {
+                self.early_scores = value.parse().map_err(|()| bad(key, value, EarlyScores::EXPECTED))?;
+            }
             "join" => self.join = value.parse().map_err(|()| bad(key, value, "hash or nested"))?,
             "join_buffer" => {
                 let bytes = value.parse().ok().filter(|b| JOIN_BUFFER_BYTES.contains(b));
@@ -356,6 +409,11 @@ impl ExtensionOptions for LodeOptions {
                 "early_filter",
                 self.early_filter.to_string(),
                 "The table that the drive filters before the host reads its pages: auto (by the planner), none, or a name",
+            ),
+            entry(
+                "early_scores",
+                self.early_scores.to_string(),
+                "With lode.planner = yoursql: what the predicates =, IN and LIKE and an end of a range score",
             ),
             entry(
                 "join",

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   DataFusion's, up to its choice of join sides ─► order of joins ─► joins by index ─► the rest of DataFusion's
-//!     ─► key sets ─► orders of indexes ─► aggregates into the drive ─► charges of a modelled host
+//!     ─► key sets ─► orders of indexes ─► aggregates into the drive ─► compact text ─► charges of a modelled host
 //! ```
 
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::join_selection::JoinSelection;
 
 use crate::aggregate::AggregateInDrive;
+use crate::compact_text::CompactText;
 use crate::filter_names;
 use crate::index_order::OrderByIndex;
 use crate::join::NestedLoops;
@@ -29,6 +30,7 @@ pub(crate) fn physical_rules(charges: Option<Rule>) -> Vec<Rule> {
     rules.push(Arc::new(SendKeys));
     rules.push(Arc::new(OrderByIndex));
     rules.push(Arc::new(AggregateInDrive));
+    rules.push(Arc::new(CompactText));
     rules.extend(charges);
     rules
 }

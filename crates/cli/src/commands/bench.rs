@@ -7,6 +7,7 @@ mod endure;
 mod endure_life;
 pub(crate) mod gc;
 mod kv;
+mod levels;
 mod memory;
 mod micro;
 mod oltp;
@@ -68,6 +69,7 @@ enum BenchCommand {
     Kv(kv::Args),
     Memory(memory::Args),
     Gc(gc::Args),
+    Levels(levels::Args),
     Micro(micro::Args),
     Raw(raw::Args),
 }
@@ -119,6 +121,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         BenchCommand::Kv(args) => kv::run(&args),
         BenchCommand::Memory(args) => memory::run(&args),
         BenchCommand::Gc(args) => gc::run(args),
+        BenchCommand::Levels(args) => levels::run(args),
         BenchCommand::Micro(args) => micro::run(args),
         BenchCommand::Raw(args) => raw::run(args),
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `SET lode.planner = yoursql` asks for it; `SET lode.early_filter` names a table instead, or none. The paper says that equality scores
-//! more than a range; the numbers are ours, chosen before any query was looked at.
+//! more than a range; the numbers are ours, chosen before any query was looked at. `SET lode.early_scores` tries others.
 //! Source: YourSQL (VLDB 2016), sections 3.1.1 and 3.2.1.
 
 use std::fmt;
@@ -18,18 +18,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use lode_page::Value;
 use lode_program::{CompareOp, Expr};
 
-use crate::options::{EarlyFilter, LodeOptions, Planner};
+use crate::options::{EarlyFilter, EarlyScores, LodeOptions, Planner};
 use crate::query_shape::{Place, Shape};
 use crate::scan::estimate::matched;
 use crate::scan::{Early, LodeScanExec, MatchedPages, ScanSpec};
 
-/// Scores of predicates that a row passes if a column equals a value, one of some values, or has a text in it; and for each end of a range.
-const EQUAL: u32 = 4;
-const LISTED: u32 = 3;
-const LIKE: u32 = 3;
-const RANGE_END: u32 = 1;
 /// A table whose predicates score less is no candidate.
-const SCORE_MIN: u32 = 2;
+const SCORE_MIN: f64 = 2.0;
 /// A table of at most so many pages is small: the drive answers hints of as many at a time.
 const SMALL_PAGES: u64 = 64;
 /// The share of a table's pages that is sampled.
@@ -47,10 +42,10 @@ const MATERIALIZED: f64 = 0.0;
 enum Reason {
     Asked,
     Small,
-    Score(u32),
+    Score(f64),
     NoKeys(String),
-    Beaten { score: u32, by: String },
-    Sampled { score: u32, pages: MatchedPages, threshold: f64 },
+    Beaten { score: f64, by: String },
+    Sampled { score: f64, pages: MatchedPages, threshold: f64 },
 }
 
 impl fmt::Display for Reason {
@@ -79,7 +74,7 @@ pub(super) fn decided(plan: Arc<dyn ExecutionPlan>, options: &LodeOptions) -> Re
             let named = scans.iter().filter(|s| s.table.name() == name && s.filter.is_some());
             named.map(|s| (s.clone(), true, Reason::Asked)).collect()
         }
-        EarlyFilter::Auto if options.planner == Planner::Yoursql => decide(&scans)?,
+        EarlyFilter::Auto if options.planner == Planner::Yoursql => decide(&scans, options.early_scores)?,
         EarlyFilter::Auto | EarlyFilter::None => return Ok(plan),
     };
     let replaced = |node: Arc<dyn ExecutionPlan>| {
@@ -109,12 +104,12 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, scans: &mut Vec<Arc<ScanSpec>>) {
     plan.children().into_iter().for_each(|input| collect(input, scans));
 }
 
-fn decide(scans: &[Arc<ScanSpec>]) -> Result<Vec<(Arc<ScanSpec>, bool, Reason)>> {
+fn decide(scans: &[Arc<ScanSpec>], scores: EarlyScores) -> Result<Vec<(Arc<ScanSpec>, bool, Reason)>> {
     let mut decisions = Vec::new();
-    let mut candidates: Vec<(u32, &Arc<ScanSpec>)> = Vec::new();
+    let mut candidates: Vec<(f64, &Arc<ScanSpec>)> = Vec::new();
     for spec in scans {
         let Some(filter) = &spec.filter else { continue };
-        let score = score(filter);
+        let score = score(filter, scores);
         if spec.table.pages() <= SMALL_PAGES {
             decisions.push((spec.clone(), false, Reason::Small));
         } else if score < SCORE_MIN {
@@ -124,7 +119,7 @@ fn decide(scans: &[Arc<ScanSpec>]) -> Result<Vec<(Arc<ScanSpec>, bool, Reason)>>
         }
     }
     // Of two with the same score the first in FROM.
-    let best = candidates.iter().rev().max_by_key(|(score, _)| *score).copied();
+    let best = candidates.iter().rev().max_by(|a, b| a.0.total_cmp(&b.0)).copied();
     let Some((best_score, best)) = best else { return Ok(decisions) };
     for (score, spec) in candidates {
         if !Arc::ptr_eq(spec, best) {
@@ -160,24 +155,25 @@ fn threshold(spec: &ScanSpec, scans: &[Arc<ScanSpec>], shape: &Shape) -> f64 {
 }
 
 /// How restrictive a filter looks.
-fn score(filter: &Expr) -> u32 {
+fn score(filter: &Expr, scores: EarlyScores) -> f64 {
+    let of = |term: &Expr| score(term, scores);
     match filter {
-        Expr::And(terms) => terms.iter().map(score).sum(),
-        Expr::Or(terms) => terms.iter().map(score).min().unwrap_or(0),
+        Expr::And(terms) => terms.iter().map(of).sum(),
+        Expr::Or(terms) => terms.iter().map(of).reduce(f64::min).unwrap_or(0.0),
         Expr::Compare(op, a, b) => match (&**a, &**b) {
             (Expr::Column(_), Expr::Const(v, _)) | (Expr::Const(v, _), Expr::Column(_)) => match op {
-                CompareOp::Eq if is_restrictive(v) => EQUAL,
-                CompareOp::Eq | CompareOp::NotEq => 0,
-                CompareOp::Lt | CompareOp::LtEq | CompareOp::Gt | CompareOp::GtEq => RANGE_END,
+                CompareOp::Eq if is_restrictive(v) => scores.equal,
+                CompareOp::Eq | CompareOp::NotEq => 0.0,
+                CompareOp::Lt | CompareOp::LtEq | CompareOp::Gt | CompareOp::GtEq => scores.range_end,
             },
-            _ => 0,
+            _ => 0.0,
         },
-        Expr::In { list, .. } if list.iter().all(is_restrictive) => LISTED,
+        Expr::In { list, .. } if list.iter().all(is_restrictive) => scores.listed,
         Expr::Like { pattern, .. } => {
             let longest = pattern.split(['%', '_']).map(str::len).max().unwrap_or(0);
-            if longest > 1 { LIKE } else { 0 }
+            if longest > 1 { scores.like } else { 0.0 }
         }
-        _ => 0,
+        _ => 0.0,
     }
 }
 
@@ -202,17 +198,19 @@ mod tests {
             pattern: pattern.into(),
             case_insensitive: false,
         };
-        let check = |e: Expr, expected| assert_eq!(score(&e), expected, "{e:?}");
-        check(equal("EUROPE"), EQUAL);
-        check(equal("F"), 0);
-        check(like("%BRASS"), LIKE);
-        check(like("%B%"), 0);
-        check(Expr::Not(Box::new(like("%BRASS"))), 0);
-        check(end(CompareOp::LtEq), RANGE_END);
-        check(Expr::And(vec![end(CompareOp::GtEq), end(CompareOp::Lt)]), 2 * RANGE_END);
-        check(Expr::And(vec![equal("ab"), like("%BRASS")]), EQUAL + LIKE);
-        check(Expr::Or(vec![equal("ab"), end(CompareOp::Lt)]), RANGE_END);
-        check(Expr::compare(CompareOp::Lt, column(), Expr::Column(1)), 0);
-        const { assert!(EQUAL > 2 * RANGE_END && 2 * RANGE_END >= SCORE_MIN && RANGE_END < SCORE_MIN) };
+        let scores = EarlyScores::default();
+        let EarlyScores { equal: by_value, like: by_text, range_end, .. } = scores;
+        let check = |e: Expr, expected: f64| assert_eq!(score(&e, scores), expected, "{e:?}");
+        check(equal("EUROPE"), by_value);
+        check(equal("F"), 0.0);
+        check(like("%BRASS"), by_text);
+        check(like("%B%"), 0.0);
+        check(Expr::Not(Box::new(like("%BRASS"))), 0.0);
+        check(end(CompareOp::LtEq), range_end);
+        check(Expr::And(vec![end(CompareOp::GtEq), end(CompareOp::Lt)]), 2.0 * range_end);
+        check(Expr::And(vec![equal("ab"), like("%BRASS")]), by_value + by_text);
+        check(Expr::Or(vec![equal("ab"), end(CompareOp::Lt)]), range_end);
+        check(Expr::compare(CompareOp::Lt, column(), Expr::Column(1)), 0.0);
+        assert!(by_value > 2.0 * range_end && 2.0 * range_end >= SCORE_MIN && range_end < SCORE_MIN);
     }
 }

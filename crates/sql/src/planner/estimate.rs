@@ -1,7 +1,7 @@
 //! How many rows an operator answers, and how many values its columns have.
 //!
 //! ```text
-//!   scan: rows x sampled share; distinct values by key, by bounds, or assumed
+//!   scan: rows x sampled share; distinct values by key, by bounds, by a page of a key's first column, or assumed
 //!   aggregate: the product of its group columns' values       semi-join: the share of keys that match
 //! ```
 //!
@@ -25,6 +25,7 @@ use lode_page::{DataType, Value};
 
 use super::cost;
 use crate::columns::place_of;
+use crate::scan::estimate::values_a_row;
 use crate::scan::{LodeScanExec, engine_error};
 
 /// The share of rows that is assumed to pass a condition that nothing is known of.
@@ -150,12 +151,16 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
     let rows = (known.rows as f64).max(1.0);
     let key = &spec.table.def().primary_key;
     let column = |c: &Option<u16>| match *c {
-        None => ColumnEstimate::computed(rows),
+        None => Ok(ColumnEstimate::computed(rows)),
         Some(c) => {
             let (at, data_type) = (usize::from(c), spec.table.schema().columns[usize::from(c)].data_type);
             let bounds = known.columns.get(at).and_then(Option::as_ref);
-            let domain = if key[..] == [c] { rows } else { domain(data_type, bounds, rows) };
-            ColumnEstimate { domain, most: f64::INFINITY, is_stored: true }
+            let most_values = match values_a_row(spec, c)? {
+                Some(values) => (rows * values).max(1.0),
+                None => rows,
+            };
+            let domain = if key[..] == [c] { rows } else { domain(data_type, bounds, most_values) };
+            Ok(ColumnEstimate { domain, most: f64::INFINITY, is_stored: true })
         }
     };
     let passed = (rows * spec.selectivity).max(1.0);
@@ -164,7 +169,7 @@ pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
         rows: answered,
         work: cost::answered(answered, spec.output.len()),
         rows_before: rows,
-        columns: spec.output.iter().map(column).collect(),
+        columns: spec.output.iter().map(column).collect::<Result<_>>()?,
         looked_up: passed,
     })
 }

@@ -20,7 +20,8 @@ use datafusion::physical_plan::{ColumnStatistics, Statistics};
 use lode_command::{Answer, PageRange, ScanCounts, ScanUnit};
 use lode_engine::{NoMatcher, Snapshot, Table, TableStatistics};
 use lode_page::{DataType, Value};
-use lode_program::{Aggregation, Expr, Program};
+use lode_program::aggregate::GROUPS_MAX;
+use lode_program::{Aggregation, Call, Expr, Program};
 
 use super::sample::{MatchedPages, Sample, draw};
 use super::{ScanSpec, engine_error, program_error};
@@ -31,6 +32,8 @@ const SAMPLE_ROWS: u64 = 50_000;
 /// The least pages of a sample (if the table has them), and the most.
 const SAMPLE_PAGES_MIN: u64 = 2;
 const SAMPLE_PAGES_MAX: u64 = 32;
+/// A table of fewer pages is not looked at for the values of a part of its key.
+const PREFIX_PAGES_MIN: u64 = 8;
 /// Draws the same pages each time.
 const MATCHED_SEED: u64 = 0x5EED;
 /// The share of the rows that is assumed to pass where there is no page to sample: all rows are in the delta.
@@ -111,6 +114,30 @@ pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64
     })?;
     let groups = if is_one_task { taken.groups_out } else { keys.len() as u64 };
     Ok(groups * rows_a_group <= taken.rows_out)
+}
+
+/// How many different values there are for a row of the table in the first column of its primary key, where that has more columns. Pages
+/// are in the order of the key, so one page says it. `None` for another column, and for a table of few pages.
+pub(crate) fn values_a_row(spec: &ScanSpec, column: u16) -> Result<Option<f64>> {
+    let table = &spec.table;
+    let is_first = matches!(&table.def().primary_key[..], [first, _, ..] if *first == column);
+    if !is_first || table.pages() < PREFIX_PAGES_MIN {
+        return Ok(None);
+    }
+    if let Some(known) = spec.counts.values_a_row(table.id()) {
+        return Ok(Some(known));
+    }
+    let of = Aggregation { group_by: vec![column], calls: vec![Call::CountRows], groups_max: GROUPS_MAX };
+    let program = Program::check(table.schema().clone(), None, vec![], false);
+    let program = program.and_then(|p| p.with_aggregation(of)).map_err(program_error)?;
+    let page = draw(&spec.snapshot.page_ranges(table), 1, u64::from(table.id().raw()));
+    let taken = run(&spec.snapshot, table, page, program, Answer::Aggregate, &spec.counts, |_| {})?;
+    if taken.rows_out == 0 {
+        return Ok(None);
+    }
+    let found = taken.groups_out as f64 / taken.rows_out as f64;
+    spec.counts.keep_values_a_row(table.id(), found);
+    Ok(Some(found))
 }
 
 /// Looks for the keys of a scan's filter in a share of its table's pages, by the drive's matcher alone. The inner error is why it looks

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   profile yoursql-pm1725 ─► rig: a database on the modelled drive ─► SQL at some offload level ─► time, pages by stage
-//!                                                                      └─► ratios, query1, table1, decisions, queries, memory ─► Row
+//!                                                                      └─► ratios, query1, table1, decisions, queries, memory, columns, sources ─► Row
 //! ```
 //!
 //! The claim: pattern matchers in the drive exclude most pages of a table before any of it crosses the link. The tables of YourSQL
 //! have row pages of 4 KB with fields for the matcher; those of the baseline have row pages of 16 KB. All statements run through
 //! the same SQL, from an empty buffer pool.
 
+pub mod columns;
 pub mod decisions;
 mod filters;
 pub mod memory;
@@ -17,6 +18,7 @@ pub mod queries;
 pub mod query1;
 pub mod ratios;
 mod rig;
+pub mod sources;
 mod systems;
 pub mod table1;
 
@@ -41,5 +43,7 @@ pub const PAPER: Paper = Paper {
         decisions::FIGURE,
         queries::FIGURE,
         memory::FIGURE,
+        columns::FIGURE,
+        sources::FIGURE,
     ],
 };

@@ -3,6 +3,7 @@
 //! Claim, setup and expected shape: [`FIGURE`].
 
 use super::rig::{Rig, Took};
+use super::sources;
 use super::systems::{ENABLED, Enabled, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
@@ -90,7 +91,12 @@ fn of_query(query: &Enabled, all: &[(System, Took)]) -> Vec<Row> {
         if *system != System::MySql {
             let published = query.published.filter(|_| *system == System::YourSql);
             let ratio = speed_up(all, System::MySql, *system);
-            rows.push(Row { published, ..row(*system, "speed-up over MySQL", "x", ratio, system.about()) });
+            let rests_on = sources::noted(&name);
+            let note = match published {
+                Some(_) if !rests_on.is_empty() => format!("{}; {rests_on}", system.about()),
+                _ => system.about().into(),
+            };
+            rows.push(Row { published, ..row(*system, "speed-up over MySQL", "x", ratio, &note) });
         }
     }
     let gain =
@@ -135,7 +141,10 @@ fn of_query(query: &Enabled, all: &[(System, Took)]) -> Vec<Row> {
                 "energy of MySQL to YourSQL's",
                 "x",
                 energy(System::MySql) / energy(System::YourSql),
-                "the idle power of the host is assumed, and the paper's meter measured a whole server",
+                &format!(
+                    "the paper's meter measured a whole server, which drew 119 and 212 W on average; {}",
+                    sources::noted(sources::Q2_ENERGY)
+                ),
             )
         });
     }

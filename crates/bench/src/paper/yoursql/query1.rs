@@ -7,6 +7,7 @@ use lode_sql::Offload;
 
 use super::filters::QUERY_1;
 use super::rig::{Pages, Rig, Took};
+use super::sources;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
@@ -27,7 +28,7 @@ pub const FIGURE: Figure = Figure {
 };
 
 /// One way to run the query.
-struct System {
+pub(super) struct System {
     name: &'static str,
     pages: Pages,
     level: Offload,
@@ -35,7 +36,8 @@ struct System {
     note: &'static str,
 }
 
-const MYSQL: System = System {
+/// The baseline.
+pub(super) const MYSQL: System = System {
     name: "MySQL",
     pages: Pages::MYSQL,
     level: Offload::Off,
@@ -43,7 +45,8 @@ const MYSQL: System = System {
     note: "row pages of 16 KB, bulk reads of 16 pages, four under way: as many as InnoDB reads ahead",
 };
 
-const YOURSQL: System = System {
+/// All three stages.
+pub(super) const YOURSQL: System = System {
     name: "YourSQL",
     pages: Pages::YOURSQL,
     level: Offload::Hints,
@@ -110,7 +113,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
             "speed-up",
             "x",
             speed_up,
-            "MySQL's time to YourSQL's",
+            &format!("MySQL's time to YourSQL's; {}", sources::noted(sources::QUERY_1)),
         )
     });
     for (system, took) in [(&MYSQL, &mysql), (&YOURSQL, &yoursql)] {
@@ -128,7 +131,11 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
 
 fn of(run: &mut Run<'_>, system: &System) -> Result<Took, BenchError> {
     run.go_on()?;
-    let rig = Rig::of(run)?;
+    of_rig(Rig::of(run)?, system)
+}
+
+/// Runs Query 1.
+pub(super) fn of_rig(rig: &mut Rig, system: &System) -> Result<Took, BenchError> {
     let (name, _) = rig.table(QUERY_1.table, system.pages)?;
     let sql = format!("SELECT p_partkey, p_mfgr FROM {name} WHERE {}", QUERY_1.condition);
     rig.run(&sql, system.level, system.prefetch)

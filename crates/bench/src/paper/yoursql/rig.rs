@@ -5,22 +5,17 @@
 //! ```
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use lode_base::{EnergyUse, Profile, Split, VirtualDuration};
-use lode_engine::{Database, DatabaseOptions, HostClock};
-use lode_firmware::{Drive, DriveOptions};
-use lode_flash::Medium;
-use lode_flash::timing::Model;
-use lode_sql::{
-    JoinBy, Offload, Planner, Queries, QueryCounts, Session, SessionOptions, SqlError, TableReads,
-};
-use tokio::runtime::{Builder, Runtime};
+use lode_engine::{Database, DatabaseOptions};
+use lode_sql::{JoinBy, Offload, Planner, QueryCounts, Session, SqlError, TableReads};
+use tokio::runtime::Runtime;
 
 use crate::BenchError;
-use crate::drive_host::DriveError;
+use crate::modelled::{ModelledDrive, one_thread};
 use crate::paper::run::Run;
 use crate::tpch::Scale;
 use crate::tpch::data::generate;
@@ -29,7 +24,8 @@ use crate::tpch::schema::{FOREIGN_KEYS, TABLES};
 
 /// The scale of the tables.
 const SCALE: f64 = 0.25;
-const QUICK_SCALE: f64 = 0.01;
+/// Their scale in a quick run.
+pub(super) const QUICK_SCALE: f64 = 0.01;
 /// The share of the data that the buffer pool takes, as in section 4.1.3.
 const POOL_SHARE: f64 = 0.075;
 /// Bytes of a node of an index, as those of InnoDB.
@@ -155,9 +151,7 @@ impl Took {
 /// A database on the modelled drive.
 pub(super) struct Rig {
     runtime: Runtime,
-    profile: Profile,
-    drive: Arc<Drive>,
-    host: Arc<HostClock>,
+    on: ModelledDrive,
     /// `None` only while it is opened anew.
     open: Option<Open>,
     scale: Scale,
@@ -174,18 +168,15 @@ struct Open {
 
 impl Open {
     /// InnoDB keeps pages of tables and of indexes in one pool. Here each kind has its part.
-    fn new(drive: &Arc<Drive>, host: &Arc<HostClock>, pool_bytes: f64) -> Result<Self, BenchError> {
+    fn new(on: &ModelledDrive, pool_bytes: f64) -> Result<Self, BenchError> {
         let frame_bytes = (pool_bytes / INDEX_PART) as usize;
         let options = DatabaseOptions {
-            host: Some(host.clone()),
             pool_bytes: pool_bytes as usize - frame_bytes,
             frame_bytes,
             node_bytes: NODE_BYTES,
             ..DatabaseOptions::default()
         };
-        let database = Database::open(drive.clone(), options).map_err(|e| failed("the drive", e.into()))?;
-        let queries = Queries::new(database.clone(), 1 << 30).map_err(|e| failed("the drive", e))?;
-        let session = queries.session(&SessionOptions::default()).map_err(|e| failed("a new session", e))?;
+        let (database, session) = on.open(options)?;
         Ok(Self { database, session })
     }
 }
@@ -197,23 +188,16 @@ fn pool_bytes(scale: Scale) -> f64 {
 impl Rig {
     /// The rig that all figures share.
     pub(super) fn of<'a>(run: &'a mut Run<'_>) -> Result<&'a mut Self, BenchError> {
-        run.shared(|run| Self::new(run.profile(), run.quick()))
+        run.shared(|run| Self::new(run.profile(), if run.quick() { QUICK_SCALE } else { SCALE }))
     }
 
-    fn new(profile: &Profile, quick: bool) -> Result<Self, BenchError> {
-        let scale = Scale::new(if quick { QUICK_SCALE } else { SCALE }).expect("a possible scale");
-        let model = Arc::new(Model::new(profile.clone()));
-        let medium = Medium::memory(profile.geometry).with_model(model.clone());
-        let options = DriveOptions { log_copies: 1, ..DriveOptions::default() };
-        let drive = Arc::new(Drive::format(medium, options).map_err(DriveError::from)?);
-        let meter = model.clone();
-        let host = HostClock::new(profile.clone(), model.latest(), Box::new(move || meter.operations()));
-        let host = Arc::new(host);
-        let open = Some(Open::new(&drive, &host, pool_bytes(scale))?);
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(|source| BenchError::File { path: "a thread".into(), source })?;
-        let (loaded, indexed, profile) = (HashMap::new(), HashSet::new(), profile.clone());
-        Ok(Self { runtime, profile, drive, host, open, scale, loaded, indexed })
+    /// An empty database on a device, for tables of this scale.
+    pub(super) fn new(profile: &Profile, scale: f64) -> Result<Self, BenchError> {
+        let scale = Scale::new(scale).expect("a possible scale");
+        let on = ModelledDrive::new(profile)?;
+        let open = Some(Open::new(&on, pool_bytes(scale))?);
+        let (loaded, indexed) = (HashMap::new(), HashSet::new());
+        Ok(Self { runtime: one_thread()?, on, open, scale, loaded, indexed })
     }
 
     fn open(&self) -> &Open {
@@ -223,6 +207,11 @@ impl Rig {
     /// The scale of its tables.
     pub(super) fn scale(&self) -> f64 {
         self.scale.factor()
+    }
+
+    /// A multiple of it.
+    pub(super) fn scaled(&self, times: f64) -> Option<Scale> {
+        Scale::new(self.scale() * times)
     }
 
     /// The name of a table in these pages, and its rows. It is loaded if it is not there.
@@ -244,16 +233,48 @@ impl Rig {
         Ok((name, rows))
     }
 
+    /// Creates a table of its own, and loads it.
+    pub(super) fn load(
+        &self,
+        table: &str,
+        create: &str,
+        batches: Vec<RecordBatch>,
+    ) -> Result<(), BenchError> {
+        self.execute(create)?;
+        let batches = futures::stream::iter(batches.into_iter().map(Ok));
+        let loaded = self.runtime.block_on(self.open().session.load_batches(table, batches));
+        loaded.map(drop).map_err(|e| failed(&format!("loading {table}"), e))
+    }
+
     /// Runs a SELECT from an empty buffer pool, with or without reads ahead of the host.
     pub(super) fn run(&self, sql: &str, level: Offload, prefetch: bool) -> Result<Took, BenchError> {
+        Ok(self.answer(sql, level, prefetch)?.0)
+    }
+
+    /// The same with the rows of the answer.
+    pub(super) fn answer(
+        &self,
+        sql: &str,
+        level: Offload,
+        prefetch: bool,
+    ) -> Result<(Took, Vec<RecordBatch>), BenchError> {
         self.open().database.clear_pool();
         self.open().session.set_offload(level);
         self.execute(&format!("SET lode.prefetch = {prefetch}"))?;
         self.took(sql)
     }
 
+    /// Runs a join that looks rows up, those of a batch together, from an empty buffer pool.
+    pub(super) fn looked_up(&self, sql: &str) -> Result<(Took, Vec<RecordBatch>), BenchError> {
+        self.execute("SET lode.join = nested")?;
+        self.execute("SET lode.batched_keys = on")?;
+        let took = self.answer(sql, Offload::Off, true);
+        self.reset()?;
+        took
+    }
+
     /// Runs a statement with what the buffer pool and the session have.
-    fn took(&self, sql: &str) -> Result<Took, BenchError> {
+    fn took(&self, sql: &str) -> Result<(Took, Vec<RecordBatch>), BenchError> {
         let misses = self.open().database.tree_stats().misses;
         let batches = self.runtime.block_on(self.open().session.collect(sql)).map_err(|e| failed(sql, e))?;
         let modelled = self.open().session.last_modelled().expect("the device is modelled");
@@ -263,15 +284,16 @@ impl Rig {
             let (table, pages) = self.loaded.keys().find(|(name, pages)| pages.named(name) == t.table)?;
             Some((*table, t.link_bytes_up.div_ceil(pages.bytes())))
         };
-        Ok(Took {
+        let took = Took {
             time: modelled.total,
             split: modelled.split,
             counts: self.open().session.last_counts(),
             reads: reads.iter().filter_map(of_table).collect(),
             node_reads: self.open().database.tree_stats().misses - misses,
-            energy: modelled.energy(&self.profile),
+            energy: modelled.energy(self.on.profile()),
             rows,
-        })
+        };
+        Ok((took, batches))
     }
 
     /// Runs a query of TPC-H, or a part of one, by a plan; from an empty buffer pool, or with what the last statement left there.
@@ -283,7 +305,7 @@ impl Rig {
         self.set(plan)?;
         let took = self.took(&in_pages(sql, plan.pages));
         self.reset()?;
-        took
+        Ok(took?.0)
     }
 
     /// The lines of the physical plan of a query.
@@ -339,7 +361,7 @@ impl Rig {
     /// Opens the database anew with another buffer pool, as a multiple of the paper's.
     pub(super) fn with_pool(&mut self, times: f64) -> Result<(), BenchError> {
         self.open = None;
-        self.open = Some(Open::new(&self.drive, &self.host, pool_bytes(self.scale) * times)?);
+        self.open = Some(Open::new(&self.on, pool_bytes(self.scale) * times)?);
         Ok(())
     }
 
@@ -365,6 +387,6 @@ impl Rig {
     }
 }
 
-fn failed(doing: &str, source: SqlError) -> BenchError {
+pub(super) fn failed(doing: &str, source: SqlError) -> BenchError {
     BenchError::Sql { doing: doing.into(), source: Box::new(source) }
 }

@@ -1,6 +1,6 @@
 //! The systems that run join queries: MySQL as the paper has it, YourSQL by stages, and hosts that the paper does not have.
 
-use lode_sql::{JoinBy, Offload, Planner};
+use lode_sql::{EarlyScores, JoinBy, Offload, Planner};
 
 use super::orders;
 use super::rig::{Pages, Plan, Rig, Took};
@@ -49,10 +49,12 @@ pub(super) enum System {
     Strong,
     /// The same, and the drive filters where that pays.
     Lode,
+    /// The tables and indexes of YourSQL, planned by cost: hash joins whose keys go through indexes where that pays.
+    LodeRows,
 }
 
 impl System {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::MySql,
         Self::NewOrder,
         Self::Icp,
@@ -61,6 +63,7 @@ impl System {
         Self::YourSql,
         Self::Strong,
         Self::Lode,
+        Self::LodeRows,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -73,6 +76,7 @@ impl System {
             Self::YourSql => "YourSQL",
             Self::Strong => "strong host",
             Self::Lode => "Lode",
+            Self::LodeRows => "Lode, YourSQL's tables",
         }
     }
 
@@ -93,6 +97,9 @@ impl System {
             Self::YourSql => "the same, and flagged pages are read in bulk ahead of the host (Opt-PSH)",
             Self::Strong => {
                 "column pages, hash joins in the order that costs least, the full bandwidth of the link"
+            }
+            Self::LodeRows => {
+                "the tables and indexes of YourSQL, planned by cost: hash joins, keys sent through indexes where few rows have them"
             }
             Self::Lode => "the same, with the drive's page index, filters and aggregates where they pay",
         }
@@ -126,6 +133,7 @@ impl System {
             Self::YourSql => Plan { level: Offload::Hints, ..early },
             Self::Strong => strong,
             Self::Lode => Plan { level: Offload::Auto, ..strong },
+            Self::LodeRows => Plan { pages: Pages::YOURSQL, level: Offload::Auto, ..strong },
         }
     }
 
@@ -150,8 +158,8 @@ impl System {
     }
 }
 
-/// What YourSQL's planner says of each table that a query filters, from EXPLAIN.
-pub(super) fn decided(rig: &mut Rig, query: &Query) -> Result<Vec<String>, BenchError> {
+/// What YourSQL's planner says of each table that a query filters, from EXPLAIN, with these scores of predicates.
+pub(super) fn decided(rig: &mut Rig, query: &Query, scores: EarlyScores) -> Result<Vec<String>, BenchError> {
     let plan = Plan {
         pages: Pages::YOURSQL,
         level: Offload::Off,
@@ -162,7 +170,10 @@ pub(super) fn decided(rig: &mut Rig, query: &Query) -> Result<Vec<String>, Bench
         early: "auto".into(),
     };
     let sql = rig.text(query);
-    let lines = rig.explain(&sql, &plan)?;
+    rig.define(&format!("SET lode.early_scores = '{scores}'"), Pages::YOURSQL)?;
+    let lines = rig.explain(&sql, &plan);
+    rig.define("RESET lode.early_scores", Pages::YOURSQL)?;
+    let lines = lines?;
     let decision = |line: &String| {
         let at = line.find("early filter: ")?;
         let table = line.split("table=").nth(1)?.split(['_', ',']).next()?;
