@@ -33,7 +33,8 @@ use lode_program::{Aggregation, Call};
 
 use crate::Offload;
 use crate::arrow_convert::arrow_type;
-use crate::scan::{GroupForm, LodeScanExec, StateColumn, estimate};
+use crate::planner;
+use crate::scan::{GroupForm, LodeScanExec, StateColumn, estimate, level_cost};
 use crate::semantics::CHECKED_SUM;
 use crate::translate::Translator;
 
@@ -116,13 +117,28 @@ fn grouped_scan(a: &AggregateExec, schema: SchemaRef) -> Result<Option<LodeScanE
     }
     if spec.offload == Offload::Auto {
         let of = &form.aggregation;
-        let pays = estimate::groups_pay(spec, of)
-            && (of.group_by.is_empty() || estimate::sample_groups(spec, of, ROWS_A_GROUP_MIN)?);
+        let pays = level_cost::groups_pay(spec, of)?
+            && (of.group_by.is_empty() || has_rows_a_group(below.scan, of)?);
         if !pays {
             return Ok(None);
         }
     }
     Ok(Some(below.scan.grouped(form)))
+}
+
+/// Whether groups have enough rows on average. On a modelled device a sample of groups takes as long as a part of the scan: there bounds say how
+/// many values numbers have, and text to group by is taken to have few.
+fn has_rows_a_group(scan: &LodeScanExec, of: &Aggregation) -> Result<bool> {
+    let spec = scan.spec();
+    if spec.snapshot.host().is_none() {
+        return estimate::sample_groups(spec, of, ROWS_A_GROUP_MIN);
+    }
+    let columns = &spec.table.schema().columns;
+    let is_number = |c: &u16| {
+        !matches!(columns[usize::from(*c)].data_type, lode_page::DataType::Text | lode_page::DataType::Bytea)
+    };
+    let numbers: Vec<u16> = of.group_by.iter().copied().filter(is_number).collect();
+    Ok(planner::rows_a_group(scan, &numbers)? >= ROWS_A_GROUP_MIN as f64)
 }
 
 /// A scan, and the projections between it and an aggregate.

@@ -66,6 +66,8 @@ pub struct ScanView {
     pub selectivity: f64,
     /// Whether the plan takes groups instead of rows.
     pub grouped: bool,
+    /// On a modelled device: whether the drive filters in less time than the host.
+    pub rows_pay: Option<bool>,
 }
 
 /// How one scan is done. Whatever the choice, only rows that pass the exact filter come out.
@@ -101,11 +103,12 @@ impl Offload {
         Self::Auto,
     ];
 
-    /// If a larger share of the rows passes, the drive saves too little of the link, and `auto` uses the pool.
+    /// Without a modelled device: if a larger share of the rows passes, the drive saves too little, and `auto` uses the pool, which
+    /// keeps what it has read.
     const SELECTIVITY_MAX: f64 = 0.8;
 
-    /// How to do one scan. `auto` uses the drive if there is a filter that excludes enough rows. Otherwise it reads
-    /// through the pool, where a page that is read again costs no transfer.
+    /// How to do one scan. `auto` uses the drive if there is a filter that excludes enough rows; on a modelled device if that takes less
+    /// time. Otherwise it reads through the pool, where a page that is read again costs no transfer.
     pub fn choose(self, scan: ScanView) -> Choice {
         match self {
             _ if scan.grouped => Choice::Groups,
@@ -115,10 +118,11 @@ impl Offload {
             Self::Hints => Choice::PoolHinted { filter: true },
             Self::Pages => Choice::Pages,
             Self::Rows | Self::Aggregate => Choice::Rows,
-            Self::Auto if scan.narrowed => Choice::Rows,
-            Self::Auto if scan.filtered && scan.selectivity <= Self::SELECTIVITY_MAX => Choice::Rows,
-            Self::Auto if scan.filtered => Choice::PoolIndexed,
-            Self::Auto => Choice::Pool,
+            Self::Auto if !scan.filtered && !scan.narrowed => Choice::Pool,
+            Self::Auto => {
+                let keeps_back = scan.narrowed || scan.selectivity <= Self::SELECTIVITY_MAX;
+                if scan.rows_pay.unwrap_or(keeps_back) { Choice::Rows } else { Choice::PoolIndexed }
+            }
         }
     }
 
@@ -208,9 +212,11 @@ mod tests {
     fn no_scan_uses_a_mechanism_that_its_level_does_not_name() {
         for o in Offload::ALL {
             for (filtered, narrowed) in [(false, false), (true, false), (false, true), (true, true)] {
-                for selectivity in [0.01, 1.0] {
+                for (selectivity, rows_pay) in
+                    [(0.01, None), (1.0, None), (0.01, Some(false)), (1.0, Some(true))]
+                {
                     for grouped in [false, o.aggregates()] {
-                        let scan = ScanView { filtered, narrowed, selectivity, grouped };
+                        let scan = ScanView { filtered, narrowed, selectivity, grouped, rows_pay };
                         let asked = o.choose(scan).answer();
                         assert!(asked.members().iter().all(|m| o.members().contains(m)), "{o}: {asked:?}");
                     }
@@ -224,15 +230,16 @@ mod tests {
 
     #[test]
     fn auto_lets_the_drive_work_where_it_keeps_rows_back() {
-        let check = |filtered, narrowed, selectivity, expected| {
-            assert_eq!(
-                Offload::Auto.choose(ScanView { filtered, narrowed, selectivity, grouped: false }),
-                expected
-            );
+        let check = |filtered, narrowed, selectivity, rows_pay, expected| {
+            let scan = ScanView { filtered, narrowed, selectivity, grouped: false, rows_pay };
+            assert_eq!(Offload::Auto.choose(scan), expected, "{scan:?}");
         };
-        check(true, false, 0.02, Choice::Rows);
-        check(true, false, 0.98, Choice::PoolIndexed);
-        check(false, false, 1.0, Choice::Pool);
-        check(false, true, 1.0, Choice::Rows);
+        check(true, false, 0.02, None, Choice::Rows);
+        check(true, false, 0.98, None, Choice::PoolIndexed);
+        check(false, false, 1.0, None, Choice::Pool);
+        check(false, true, 1.0, None, Choice::Rows);
+        check(true, false, 0.02, Some(false), Choice::PoolIndexed);
+        check(true, true, 0.98, Some(true), Choice::Rows);
+        check(false, false, 1.0, Some(true), Choice::Pool);
     }
 }

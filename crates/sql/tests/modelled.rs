@@ -229,8 +229,8 @@ async fn a_slower_link_takes_longer_and_the_drive_saves_more() {
         saved.push(off.time.total.as_secs_f64() / rows.time.total.as_secs_f64());
         saved.push(off.part(Part::Link).as_secs_f64() / off.time.total.as_secs_f64());
     }
-    // On a fast link, sampling to plan for the level `rows` takes longer than that level saves.
-    assert_eq!(fewer_bytes_win, [false, true]);
+    // Planning for the level `rows` takes a sample of one page in a hundred, or none, so that it costs less than the level saves.
+    assert_eq!(fewer_bytes_win, [true, true]);
     assert!(saved[2] > 2.0 * saved[0] && saved[3] > 0.7, "{saved:?}");
     let (a, b) = (fast.run(Offload::Off, FILTER).await, slow.run(Offload::Off, FILTER).await);
     assert!(b.busy("link to the host") >= 99 * a.busy("link to the host"));
@@ -249,7 +249,12 @@ async fn tasks_under_way_hide_the_device_behind_each_other() {
             run.session.execute(&format!("SET lode.queue_depth = {depth}")).await.unwrap();
             total.push(run.run(offload, FILTER).await.time.total);
         }
-        assert!(total[1] < total[0] && total[2] < total[1], "{offload}: {total:?}");
+        assert!(total[1] < total[0], "{offload}: {total:?}");
+        match offload {
+            Offload::Off => assert!(total[2] < total[1], "{total:?}"),
+            // Four tasks keep the device at work. With more, the first answer comes later, and the host begins later.
+            _ => assert!(total[2].as_ps() * 20 < total[1].as_ps() * 21, "{total:?}"),
+        }
         assert!(total[2].as_ps() * 2 < total[0].as_ps(), "{offload}: {total:?}");
     }
 }

@@ -103,6 +103,22 @@ pub(crate) fn distinct_before(scan: &LodeScanExec, e: &Arc<dyn PhysicalExpr>) ->
     Ok(Some(estimate::of_scan(scan)?.columns[place].domain))
 }
 
+/// The rows of a scan for each group by these columns of its table, by estimate. The scan answers the columns.
+pub(crate) fn rows_a_group(scan: &LodeScanExec, columns: &[u16]) -> Result<f64> {
+    let of = estimate::of_scan(scan)?;
+    let program = scan.spec().program()?;
+    let values = |c: &u16| {
+        let place = scan.spec().output.iter().position(|stored| stored == &Some(*c));
+        let Some(place) = place else { return of.rows };
+        // A condition on the column alone leaves as large a share of its values as of its rows.
+        match program.filter_columns() {
+            [only] if only == c => (of.columns[place].domain * of.share()).min(of.rows),
+            _ => of.distinct(place),
+        }
+    };
+    Ok(of.rows / columns.iter().map(values).product::<f64>().clamp(1.0, of.rows))
+}
+
 /// Whether to look rows of a table of `table_rows` rows up for each row of `outer` is expected to take less than to scan the table.
 pub(crate) fn pays_to_look_up(outer: &Arc<dyn ExecutionPlan>, table_rows: f64) -> Result<bool> {
     Ok(estimate::estimate(outer)?.rows * cost::SCANNED_A_LOOK_UP <= table_rows)

@@ -18,6 +18,7 @@ use lode_engine::{IndexedPages, Snapshot, Table};
 use lode_page::{DataType, Value};
 use lode_program::{self as program, CompareOp};
 
+use super::assumed::assumed;
 use super::{Sample, deal, engine_error, estimate};
 use crate::hidden_columns::HiddenValues;
 use crate::translate::{lower, translate_filter};
@@ -87,7 +88,10 @@ impl Access {
             }
             (Some(f), None) if offload.filters_exactly() => {
                 sample = estimate::sample(snapshot, table, f, counts)?;
-                sample.map_or(estimate::UNSAMPLED_SHARE, |s| s.share)
+                match sample {
+                    Some(sample) => sample.share,
+                    None => assumed(f, &snapshot.statistics(table).map_err(engine_error)?),
+                }
             }
             _ => 1.0,
         };

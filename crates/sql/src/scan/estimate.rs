@@ -34,10 +34,11 @@ const SAMPLE_PAGES_MIN: u64 = 2;
 const SAMPLE_PAGES_MAX: u64 = 32;
 /// A table of fewer pages is not looked at for the values of a part of its key.
 const PREFIX_PAGES_MIN: u64 = 8;
+/// On a modelled device, the least pages of a table that is sampled, and one page in how many is.
+const MODELLED_PAGES_MIN: u64 = 20;
+const MODELLED_PART: u64 = 100;
 /// Draws the same pages each time.
 const MATCHED_SEED: u64 = 0x5EED;
-/// The share of the rows that is assumed to pass where there is no page to sample: all rows are in the delta.
-pub(super) const UNSAMPLED_SHARE: f64 = 0.1;
 /// The assumed bytes of a string in memory: its view, and some text beside it.
 const STRING_BYTES: usize = 32;
 
@@ -53,7 +54,7 @@ pub(crate) fn sample(
         return Ok(Some(known));
     }
     let ranges = snapshot.page_ranges(table);
-    let pages = sample_pages(table, &ranges);
+    let pages = sample_pages(snapshot, table, &ranges);
     if pages.is_empty() {
         return Ok(None);
     }
@@ -69,35 +70,9 @@ pub(crate) fn sample(
     Ok(Some(sample))
 }
 
-/// On a modelled device: whether aggregating in the drive takes less time than sending rows and aggregating in the
-/// host. It compares the time of the resources that each would use, although some of it overlaps. Without a modelled
-/// device the answer is yes.
-pub(crate) fn groups_pay(spec: &ScanSpec, of: &Aggregation) -> bool {
-    let Some(host) = spec.snapshot.host() else { return true };
-    let p = host.profile();
-    let rows = (spec.table.rows() as f64 * spec.selectivity).ceil() as u64;
-    // Scan units compute sums without groups; groups are looked up by the cores.
-    let cycles = if of.group_by.is_empty() { 0 } else { u64::from(p.cores.aggregate_cycles) };
-    let in_drive = p.cores.clock.time(rows * cycles / u64::from(p.cores.count));
-    let in_host = (p.host.scan + p.host.aggregate) * rows + p.link.up.time(bytes_of(spec, rows));
-    in_drive <= in_host
-}
-
-/// The bytes of `rows` rows of the scan on the link: the scanned columns' share of the table's bytes, by their width
-/// in memory.
-fn bytes_of(spec: &ScanSpec, rows: u64) -> u64 {
-    let width = |columns: &mut dyn Iterator<Item = Option<u16>>| -> u64 {
-        columns.map(|c| column_bytes(spec, c) as u64).sum()
-    };
-    let wanted = width(&mut spec.output.iter().copied());
-    let all = width(&mut (0..spec.table.schema().columns.len() as u16).map(Some)).max(1);
-    let table = u128::from(spec.table.bytes()) * u128::from(rows) / u128::from(spec.table.rows().max(1));
-    (table * u128::from(wanted) / u128::from(all)) as u64
-}
-
 /// Whether the groups of a sample have at least `rows_a_group` rows on average. True if no row passes.
 pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64) -> Result<bool> {
-    let pages = sample_pages(&spec.table, &spec.snapshot.page_ranges(&spec.table));
+    let pages = sample_pages(&spec.snapshot, &spec.table, &spec.snapshot.page_ranges(&spec.table));
     if pages.is_empty() {
         return Ok(true);
     }
@@ -121,7 +96,8 @@ pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64
 pub(crate) fn values_a_row(spec: &ScanSpec, column: u16) -> Result<Option<f64>> {
     let table = &spec.table;
     let is_first = matches!(&table.def().primary_key[..], [first, _, ..] if *first == column);
-    if !is_first || table.pages() < PREFIX_PAGES_MIN {
+    let pages_min = if spec.snapshot.host().is_some() { MODELLED_PART } else { PREFIX_PAGES_MIN };
+    if !is_first || table.pages() < pages_min {
         return Ok(None);
     }
     if let Some(known) = spec.counts.values_a_row(table.id()) {
@@ -188,14 +164,19 @@ fn part_passed(c: &ScanCounts) -> f64 {
     (c.rows_out as f64 / rows).clamp(0.0, 1.0)
 }
 
-/// The pages of a sample. Those of a table stay the same while it does.
-fn sample_pages(table: &Table, ranges: &[PageRange]) -> Vec<PageRange> {
+/// The pages of a sample. Those of a table stay the same while it does. On a modelled device a sample is a small part of its table, or there is
+/// none: a page takes as long there as any other.
+fn sample_pages(snapshot: &Snapshot, table: &Table, ranges: &[PageRange]) -> Vec<PageRange> {
     let pages: u64 = ranges.iter().map(|r| u64::from(r.count)).sum();
     let rows = table.rows();
     if pages == 0 || rows == 0 {
         return Vec::new();
     }
-    let wanted = (SAMPLE_ROWS / rows.div_ceil(pages)).clamp(SAMPLE_PAGES_MIN, SAMPLE_PAGES_MAX);
+    let wanted = match snapshot.host() {
+        None => (SAMPLE_ROWS / rows.div_ceil(pages)).clamp(SAMPLE_PAGES_MIN, SAMPLE_PAGES_MAX),
+        Some(_) if pages < MODELLED_PAGES_MIN => return Vec::new(),
+        Some(_) => (pages / MODELLED_PART).clamp(1, SAMPLE_PAGES_MAX),
+    };
     draw(ranges, wanted, u64::from(table.id().raw()))
 }
 

@@ -9,11 +9,13 @@
 //! no command is sent before a partition is first polled, since run-time filters may still come.
 
 mod access;
+mod assumed;
 mod batches;
 pub(crate) mod estimate;
 mod exec;
 mod groups;
 mod keys;
+pub(crate) mod level_cost;
 mod look_up;
 mod looked_up;
 mod metrics;

@@ -20,6 +20,7 @@ use lode_page::Column;
 use lode_program::{ColumnSource, EvalError, Meter, Passed, Program, RowMask};
 
 use super::batches::Batches;
+use super::level_cost::{keys_pay_in_host, rows_pay};
 use super::looked_up::LookedUp;
 use super::metrics::ScanMetrics;
 use super::runtime::RuntimeFilters;
@@ -154,27 +155,34 @@ impl PartitionScan {
     /// Decides how to read the pages. This happens at the first poll, when most run-time filters are known.
     fn begin(&mut self) -> Result<Running> {
         let spec = &self.spec;
-        let program = self.runtime.start(spec, &self.base);
+        let mut program = self.runtime.start(spec, &self.base);
         let narrowed = self.runtime.narrow();
-        if narrowed {
-            self.metrics.narrowed(&spec.counts);
-        }
         let filtered = spec.filter.is_some();
         let choice = spec.offload.choose(ScanView {
             filtered,
             narrowed,
             selectivity: spec.selectivity,
             grouped: spec.groups.is_some(),
+            rows_pay: rows_pay(spec, &program, &self.runtime.keys())?,
         });
+        if narrowed {
+            self.metrics.narrowed(&spec.counts);
+        }
         // A drive that filters exactly may stop at the limit.
         let limit = self.rows_left.filter(|_| choice == Choice::Rows).map(|n| n as u64);
         let pages = std::mem::take(&mut self.pages);
-        let (pages, by_index) = self.looked_up.of(spec, &self.runtime.keys(), pages)?;
+        let keys = self.runtime.keys();
+        let (pages, by_index) = self.looked_up.of(spec, &keys, pages)?;
         if by_index {
             self.metrics.looked_up(pages.iter().map(|r| usize::from(r.count)).sum());
         }
         let scan = spec.snapshot.scan(&spec.table, pages, program.clone(), choice.answer(), limit);
         let scan = scan.map_err(engine_error)?;
+        if narrowed && choice == Choice::PoolIndexed && !keys_pay_in_host(spec, &keys)? {
+            // The drive names pages by them; the operators that made them look at the rows.
+            program = self.base.clone();
+            self.runtime.give_up();
+        }
         let ahead = match choice {
             Choice::Pool | Choice::PoolIndexed | Choice::PoolHinted { .. } => {
                 let filter = if spec.offload.filters_exactly() { program.filter_columns() } else { &[] };

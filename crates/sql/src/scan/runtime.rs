@@ -88,6 +88,11 @@ impl RuntimeFilters {
         Some(narrowed(base, self.said.as_ref()))
     }
 
+    /// Forgets all filters: the operators that made them apply them.
+    pub(super) fn give_up(&mut self) {
+        *self = Self::new(Vec::new(), Vec::new());
+    }
+
     /// Whether the filters exclude anything.
     pub(super) fn narrow(&self) -> bool {
         self.said.is_some()
@@ -162,7 +167,7 @@ fn narrowed(base: &Arc<Program>, more: Option<&Expr>) -> Arc<Program> {
 }
 
 /// The part of a range from `from` to `to` that lies before `v`; the whole range if its values have no distance.
-fn cut(from: &Value, v: &Value, to: &Value) -> f64 {
+pub(super) fn cut(from: &Value, v: &Value, to: &Value) -> f64 {
     let number = |v: &Value| match v {
         Value::Int(i) => Some(*i as f64),
         Value::Decimal(d) => Some(*d as f64),
