@@ -485,8 +485,16 @@ async fn auto_aggregates_in_the_drive_where_its_cores_take_less_time_than_link_a
     let (host, drive) = (slow.run(Offload::Auto, GROUPS).await, slow.run(Offload::Aggregate, GROUPS).await);
     assert!((host.counts.groups, drive.counts.groups > 0) == (0, true));
     assert!(host.time.total * 2 < drive.time.total, "{:?} {:?}", host.time, drive.time);
-    let fast = Run::new(profile(|p| p.cores.aggregate_cycles = 1)).await;
+    let fast = Run::new(profile(|p| {
+        p.cores.aggregate_cycles = 1;
+        p.link.up = lode_base::profile::Rate::from_bytes_per_s(p.link.up.bytes_per_s() / 10);
+    }))
+    .await;
     let (rows, auto) = (fast.run(Offload::Rows, GROUPS).await, fast.run(Offload::Auto, GROUPS).await);
     assert!(auto.counts.groups > 0 && rows.counts.groups == 0);
+    for level in [Offload::Off, Offload::Index, Offload::Pages] {
+        let other = fast.run(level, GROUPS).await;
+        assert!(auto.time.total < other.time.total, "{level}: {:?} {:?}", auto.time, other.time);
+    }
     assert!(host.answer == drive.answer && rows.answer == auto.answer && host.answer == rows.answer);
 }

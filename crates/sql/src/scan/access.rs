@@ -28,6 +28,8 @@ use crate::{Offload, StatementCounts};
 pub(super) const INDEX_PART_MAX: u64 = 4;
 /// Estimate: one in this many rows passes on a page that an index names.
 const ROWS_A_PAGE_PASS: u64 = 16;
+/// A sample of fewer rows that finds none gives way to what bounds say.
+const FEW_ROWS: u64 = 5000;
 /// Up to this many pages of an index are read by one thread.
 const FEW_PAGES_MAX: u64 = 16;
 
@@ -88,9 +90,15 @@ impl Access {
             }
             (Some(f), None) if offload.filters_exactly() => {
                 sample = estimate::sample(snapshot, table, f, counts)?;
+                let otherwise =
+                    || snapshot.statistics(table).map(|known| assumed(f, &known)).map_err(engine_error);
                 match sample {
-                    Some(sample) => sample.share,
-                    None => assumed(f, &snapshot.statistics(table).map_err(engine_error)?),
+                    // Few rows of which none passes say little.
+                    Some(s) if s.share == 0.0 && s.pages * table.rows() < FEW_ROWS * table.pages() => {
+                        otherwise().map(|share| share.min(s.high))?
+                    }
+                    Some(s) => s.share,
+                    None => otherwise()?,
                 }
             }
             _ => 1.0,

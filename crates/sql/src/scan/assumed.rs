@@ -9,7 +9,7 @@ use lode_engine::TableStatistics;
 use lode_page::Value;
 use lode_program::{CompareOp, Expr};
 
-use super::runtime::cut;
+use super::cut::cut;
 
 /// Of a condition `column = value`.
 const EQUAL: f64 = 0.1;

@@ -320,10 +320,17 @@ impl ExecutionPlan for LodeScanExec {
             }
         };
         let host = self.spec.snapshot.host().cloned();
+        // What woke this task may have woken the scan's other partitions, too. The runtime gives those to another thread only once this
+        // task lets go, and a scan works for long before it does.
+        let mut lets_go = self.partitions.len() > 1;
         let batches = stream::poll_fn(move |context| {
             while let Some(keys) = awaited.last() {
                 ready!(keys.poll_known(context));
                 awaited.pop();
+            }
+            if std::mem::take(&mut lets_go) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
             }
             match next() {
                 Ok(Next::Batch(batch)) => Poll::Ready(Some(Ok(batch))),

@@ -11,6 +11,7 @@
 mod access;
 mod assumed;
 mod batches;
+mod cut;
 pub(crate) mod estimate;
 mod exec;
 mod groups;

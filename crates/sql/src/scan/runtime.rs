@@ -17,6 +17,7 @@ use lode_page::Value;
 use lode_program::{CompareOp, Expr, Program};
 
 use super::ScanSpec;
+use super::cut::cut;
 use super::keys::KeyFilter;
 use crate::translate::Translator;
 
@@ -164,19 +165,6 @@ fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
 /// The base program with `more` as another condition; the base alone if both together exceed a limit of programs.
 fn narrowed(base: &Arc<Program>, more: Option<&Expr>) -> Arc<Program> {
     more.and_then(|m| base.with_filter(m.clone()).ok()).map_or_else(|| base.clone(), Arc::new)
-}
-
-/// The part of a range from `from` to `to` that lies before `v`; the whole range if its values have no distance.
-pub(super) fn cut(from: &Value, v: &Value, to: &Value) -> f64 {
-    let number = |v: &Value| match v {
-        Value::Int(i) => Some(*i as f64),
-        Value::Decimal(d) => Some(*d as f64),
-        _ => None,
-    };
-    match (number(from), number(v), number(to)) {
-        (Some(from), Some(v), Some(to)) if from != to => (v - from) / (to - from),
-        _ => 1.0,
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod columns;
 pub mod decisions;
 mod filters;
 pub mod memory;
+mod movers;
 mod orders;
 pub mod queries;
 pub mod query1;

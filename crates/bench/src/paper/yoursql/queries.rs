@@ -2,8 +2,8 @@
 //!
 //! Claim, setup and expected shape: [`FIGURE`].
 
+use super::movers;
 use super::rig::{Rig, Took};
-use super::sources;
 use super::systems::{ENABLED, Enabled, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
@@ -91,7 +91,7 @@ fn of_query(query: &Enabled, all: &[(System, Took)]) -> Vec<Row> {
         if *system != System::MySql {
             let published = query.published.filter(|_| *system == System::YourSql);
             let ratio = speed_up(all, System::MySql, *system);
-            let rests_on = sources::noted(&name);
+            let rests_on = movers::noted(&name);
             let note = match published {
                 Some(_) if !rests_on.is_empty() => format!("{}; {rests_on}", system.about()),
                 _ => system.about().into(),
@@ -143,7 +143,7 @@ fn of_query(query: &Enabled, all: &[(System, Took)]) -> Vec<Row> {
                 energy(System::MySql) / energy(System::YourSql),
                 &format!(
                     "the paper's meter measured a whole server, which drew 119 and 212 W on average; {}",
-                    sources::noted(sources::Q2_ENERGY)
+                    movers::noted(movers::Q2_ENERGY)
                 ),
             )
         });

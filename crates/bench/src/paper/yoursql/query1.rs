@@ -6,8 +6,8 @@ use lode_base::Part;
 use lode_sql::Offload;
 
 use super::filters::QUERY_1;
+use super::movers;
 use super::rig::{Pages, Rig, Took};
-use super::sources;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
@@ -113,7 +113,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
             "speed-up",
             "x",
             speed_up,
-            &format!("MySQL's time to YourSQL's; {}", sources::noted(sources::QUERY_1)),
+            &format!("MySQL's time to YourSQL's; {}", movers::noted(movers::QUERY_1)),
         )
     });
     for (system, took) in [(&MYSQL, &mysql), (&YOURSQL, &yoursql)] {

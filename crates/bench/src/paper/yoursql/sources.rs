@@ -9,6 +9,7 @@
 use lode_base::Profile;
 use lode_base::profile::SHIPPED;
 
+use super::movers::{MOVERS, Q2, Q2_ENERGY, Q14, QUERY_1};
 use super::query1::{MYSQL, YOURSQL, of_rig};
 use super::rig::{QUICK_SCALE, Rig};
 use super::systems::{ENABLED, System};
@@ -37,28 +38,6 @@ const MARKS: [&str; 3] = ["[a]", "[h]", "[K11]"];
 
 /// A change of a ratio below this is none.
 const MOVED: f64 = 0.05;
-
-/// The values that move each counted ratio by more than [`MOVED`] when halved. None of them has a source. Rows with these ratios say so,
-/// and this figure says whether it still finds the same.
-const MOVERS: [(&str, &[&str]); 4] = [
-    (QUERY_1, &["geometry.channels", "bus.mb_per_s", "host.scan_ns", "host.filter_ns"]),
-    (Q2, &["geometry.channels", "bus.mb_per_s"]),
-    (Q2_ENERGY, &["geometry.channels", "bus.mb_per_s"]),
-    (Q14, &["geometry.channels", "geometry.ways", "host.scan_ns"]),
-];
-
-pub(super) const QUERY_1: &str = "Query 1";
-pub(super) const Q2: &str = "Q2";
-pub(super) const Q2_ENERGY: &str = "energy of Q2";
-pub(super) const Q14: &str = "Q14";
-
-/// The note of a counted ratio: on which assumed values it rests.
-pub(super) fn noted(of: &str) -> String {
-    let known = MOVERS.iter().find(|(ratio, _)| *ratio == of);
-    known.map_or_else(String::new, |(_, values)| {
-        format!("halving one of these assumed values moves it by over 5 %: {}", values.join(", "))
-    })
-}
 
 /// A parameter of the profile that nobody measured.
 #[derive(Clone, Debug)]
