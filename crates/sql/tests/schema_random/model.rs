@@ -51,6 +51,19 @@ impl State {
         self.tables.keys().chain(self.views.keys()).cloned().collect()
     }
 
+    /// A key that no row has.
+    pub(crate) const KEY_OF_NONE: i64 = 1_000_000_000;
+
+    /// The names of its tables.
+    pub(crate) fn table_names(&self) -> BTreeSet<String> {
+        self.tables.keys().cloned().collect()
+    }
+
+    /// The values of a row of a table that is inserted with its key alone.
+    pub(crate) fn new_row(&self, table: &str) -> Vec<i64> {
+        self.tables[table].columns.iter().map(|c| c.default).collect()
+    }
+
     /// The query of a relation's rows.
     pub(crate) fn query(name: &str) -> String {
         format!("SELECT * FROM {name} ORDER BY id")
@@ -222,7 +235,7 @@ impl State {
         let table = self.tables.get_mut(name)?;
         if let Some(old) = table.indexes.keys().next().cloned().filter(|_| random.once_in(3)) {
             table.indexes.remove(&old);
-            return Some(format!("DROP INDEX {old}"));
+            return Some(format!("DROP INDEX IF EXISTS {old}"));
         }
         let column = random.pick(&table.columns)?.clone();
         table.indexes.insert(index.clone(), column.number);
