@@ -45,7 +45,7 @@ impl Levels {
     }
 }
 
-/// Runs the queries at each level on a device. `each` gets a query's times once they are there.
+/// Runs the queries at each level on a device.
 ///
 /// # Errors
 /// When the data does not fit the device, when a query fails, and when `stop` says so.
@@ -53,13 +53,13 @@ pub fn of_profile(
     profile: &Profile,
     scale: Scale,
     stop: &dyn Fn() -> bool,
-    each: &mut dyn FnMut(Levels) -> Result<(), BenchError>,
-) -> Result<(), BenchError> {
+) -> Result<Vec<Levels>, BenchError> {
     let (database, session) = ModelledDrive::new(profile)?.open(DatabaseOptions::default())?;
     let runtime = one_thread()?;
     let go_on = Arc::new(|_| ControlFlow::Continue(()));
     runtime.block_on(async {
         load(&session, scale, Layout::Column, go_on).await?;
+        let mut all = Vec::new();
         for query in &QUERIES {
             let mut times = Vec::new();
             for level in Offload::ALL {
@@ -70,8 +70,8 @@ pub fn of_profile(
                 let took = run(&session, query, scale, level).await?;
                 times.push((level, took.modelled.expect("the device is modelled").total));
             }
-            each(Levels { profile: profile.name.clone(), query: query.number, times })?;
+            all.push(Levels { profile: profile.name.clone(), query: query.number, times });
         }
-        Ok(())
+        Ok(all)
     })
 }

@@ -4,14 +4,17 @@
 //!
 //! `LODE_CASES=500` runs more rounds, `LODE_SEED=7` another sequence.
 
+#[allow(dead_code, reason = "each test uses its part")]
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use datafusion::arrow::util::display::array_value_to_string;
 use lode_base::random::Random;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
 use lode_sql::{Offload, Queries, Session, SessionOptions, StatementResult};
+use support::lines;
 
 fn database() -> Database {
     Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap()
@@ -35,15 +38,7 @@ async fn change(s: &Session, sql: &str) -> String {
 
 /// The rows of a query, `a,b a,b ...`, in its order.
 async fn ask(s: &Session, sql: &str) -> String {
-    let batches = s.collect(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
-    let mut lines = Vec::new();
-    for batch in batches {
-        for row in 0..batch.num_rows() {
-            let values = batch.columns().iter().map(|c| array_value_to_string(c, row).unwrap());
-            lines.push(values.collect::<Vec<_>>().join(","));
-        }
-    }
-    lines.join(" ")
+    lines(s, sql).await.join(" ")
 }
 
 /// Runs lines of the form `statement -> answer`. The answer to a SELECT is its rows.

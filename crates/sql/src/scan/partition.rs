@@ -157,13 +157,14 @@ impl PartitionScan {
         let spec = &self.spec;
         let mut program = self.runtime.start(spec, &self.base);
         let narrowed = self.runtime.narrow();
+        let keys = self.runtime.keys();
         let filtered = spec.filter.is_some();
         let choice = spec.offload.choose(ScanView {
             filtered,
             narrowed,
             selectivity: spec.selectivity,
             grouped: spec.groups.is_some(),
-            rows_pay: rows_pay(spec, &program, &self.runtime.keys())?,
+            rows_pay: rows_pay(spec, &program, &keys)?,
         });
         if narrowed {
             self.metrics.narrowed(&spec.counts);
@@ -171,7 +172,6 @@ impl PartitionScan {
         // A drive that filters exactly may stop at the limit.
         let limit = self.rows_left.filter(|_| choice == Choice::Rows).map(|n| n as u64);
         let pages = std::mem::take(&mut self.pages);
-        let keys = self.runtime.keys();
         let (pages, by_index) = self.looked_up.of(spec, &keys, pages)?;
         if by_index {
             self.metrics.looked_up(pages.iter().map(|r| usize::from(r.count)).sum());

@@ -10,6 +10,13 @@ pub(crate) async fn run(s: &Session, sql: &str) {
 
 /// The rows of a query, a line each, sorted.
 pub(crate) async fn rows(s: &Session, sql: &str) -> Vec<String> {
+    let mut lines = lines(s, sql).await;
+    lines.sort();
+    lines
+}
+
+/// The rows of a query, a line each, in its order.
+pub(crate) async fn lines(s: &Session, sql: &str) -> Vec<String> {
     let batches = s.collect(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
     let mut lines = Vec::new();
     for batch in batches {
@@ -18,6 +25,5 @@ pub(crate) async fn rows(s: &Session, sql: &str) -> Vec<String> {
             lines.push(values.collect::<Vec<_>>().join(","));
         }
     }
-    lines.sort();
     lines
 }

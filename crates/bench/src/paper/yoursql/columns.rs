@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int32Array, RecordBatch, StringArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int32Type};
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::arrow::error::ArrowError;
 use lode_base::VirtualDuration;
 use lode_sql::Offload;
@@ -204,8 +204,7 @@ fn filtered(
         // The host reads as far as the row ids of the value.
         let (_, counted) =
             rig.answer(&format!("SELECT count(*) FROM {table} WHERE {condition}"), level, true)?;
-        let of_value =
-            counted[0].column(0).as_primitive::<datafusion::arrow::datatypes::Int64Type>().value(0);
+        let of_value = counted[0].column(0).as_primitive::<Int64Type>().value(0);
         sql = format!("{sql} LIMIT {of_value}");
     }
     let (took, batches) = rig.answer(&sql, level, true)?;

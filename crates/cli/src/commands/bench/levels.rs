@@ -47,16 +47,14 @@ pub(super) fn run(args: Args) -> CliResult {
     let mut regrets: Vec<f64> = Vec::new();
     for name in names {
         let profile = Profile::find(name).map_err(|e| CliError::Usage(e.to_string()))?;
-        of_profile(&profile, args.scale, &|| interrupt::signal().is_some(), &mut |levels| {
+        for levels in of_profile(&profile, args.scale, &|| interrupt::signal().is_some())? {
             regrets.push(levels.regret());
             if args.json {
-                // A reader that has gone ends the run at its next line.
-                let _ = println_quietly(&json(&levels));
+                println_quietly(&json(&levels))?;
             } else {
                 table.row(cells(&levels));
             }
-            Ok(())
-        })?;
+        }
     }
     if args.json {
         return Ok(());
