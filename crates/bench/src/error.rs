@@ -48,6 +48,9 @@ pub enum BenchError {
     /// An answer is wrong.
     #[error("{0}")]
     Differs(#[from] crate::tpch::answers::Difference),
+    /// Two orders of a join have different answers.
+    #[error("{0}")]
+    Orders(String),
     /// Refresh functions did not leave the rows that they must.
     #[error("{0}")]
     Refresh(String),

@@ -15,6 +15,7 @@
 pub mod drive_host;
 pub mod error;
 pub mod gc;
+pub mod joins;
 pub mod levels;
 pub mod micro;
 mod modelled;

@@ -362,13 +362,18 @@ impl Session {
         let state = self.state_at(self.snapshot().await?, None);
         let plan = plan(&state, statement).await?;
         let (schema, stream) = start(&state, &plan).await?;
+        Ok(self.watched(schema, stream))
+    }
+
+    /// The answer of a query. An error in an open transaction makes it fail.
+    pub(crate) fn watched(&self, schema: SchemaRef, stream: SendableRecordBatchStream) -> StatementResult {
         if self.transactions.status() == TransactionStatus::Idle {
-            return Ok(StatementResult::Rows { schema, stream });
+            return StatementResult::Rows { schema, stream };
         }
         let of = self.transactions.clone();
         let watched = stream.inspect_err(move |_| of.fail());
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), watched));
-        Ok(StatementResult::Rows { schema, stream })
+        StatementResult::Rows { schema, stream }
     }
 }
 
@@ -383,18 +388,23 @@ pub(crate) async fn start(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> Result<(SchemaRef, SendableRecordBatchStream), SqlError> {
+    check_reads(plan)?;
+    let physical = state.create_physical_plan(plan).await?;
+    let stream = execute_stream(physical, state.task_ctx())?;
+    Ok((stream.schema(), stream))
+}
+
+/// Checks that a plan only reads. Statements that change something take another way; this makes sure.
+pub(crate) fn check_reads(plan: &LogicalPlan) -> Result<(), SqlError> {
     if let LogicalPlan::Ddl(_) = plan {
         return Err(SqlError::Unsupported("SELECT INTO: use CREATE TABLE ... AS SELECT".into()));
     }
-    // Statements that change something do not come here. This checks it once more.
     SQLOptions::new()
         .with_allow_ddl(false)
         .with_allow_dml(false)
         .with_allow_statements(false)
         .verify_plan(plan)?;
-    let physical = state.create_physical_plan(plan).await?;
-    let stream = execute_stream(physical, state.task_ctx())?;
-    Ok((stream.schema(), stream))
+    Ok(())
 }
 
 /// The analyzer's rules. The first sees a query as it was written.

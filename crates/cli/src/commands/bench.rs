@@ -6,6 +6,7 @@ mod embedded;
 mod endure;
 mod endure_life;
 pub(crate) mod gc;
+mod joins;
 mod kv;
 mod levels;
 mod memory;
@@ -69,6 +70,7 @@ enum BenchCommand {
     Kv(kv::Args),
     Memory(memory::Args),
     Gc(gc::Args),
+    Joins(joins::Args),
     Levels(levels::Args),
     Micro(micro::Args),
     Raw(raw::Args),
@@ -121,6 +123,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         BenchCommand::Kv(args) => kv::run(&args),
         BenchCommand::Memory(args) => memory::run(&args),
         BenchCommand::Gc(args) => gc::run(args),
+        BenchCommand::Joins(args) => joins::run(args),
         BenchCommand::Levels(args) => levels::run(args),
         BenchCommand::Micro(args) => micro::run(args),
         BenchCommand::Raw(args) => raw::run(args),

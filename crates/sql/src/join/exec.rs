@@ -89,6 +89,8 @@ pub(crate) struct LookUpJoinExec {
     keys: Vec<usize>,
     pairing: Arc<Pairing>,
     buffer: JoinBuffer,
+    /// The hash join in its place, of which more is known.
+    replaced: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -101,6 +103,7 @@ impl LookUpJoinExec {
         keys: Vec<usize>,
         pairing: Pairing,
         buffer: JoinBuffer,
+        replaced: Arc<dyn ExecutionPlan>,
     ) -> Self {
         let properties = properties(&outer, &pairing);
         Self {
@@ -110,9 +113,15 @@ impl LookUpJoinExec {
             keys,
             pairing: Arc::new(pairing),
             buffer,
+            replaced,
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The hash join that was planned first, over the inputs that it had then.
+    pub(crate) fn replaced(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.replaced
     }
 
     /// The column of the outer side that a column of the answer is, if it is one.

@@ -76,20 +76,19 @@ fn nested(plan: Arc<dyn ExecutionPlan>, how: Nested) -> Result<Arc<dyn Execution
         if outer == JoinSide::Right && is_ordered {
             continue;
         }
-        // The planner estimates what it knows.
-        let outer_before = before.children()[usize::from(outer == JoinSide::Right)];
-        if let Some(by_index) = by_index(join, outer, outer_before, how.buffer)? {
+        if let Some(by_index) = by_index(join, outer, &before, how.buffer)? {
             return Ok(Arc::new(by_index));
         }
     }
     Ok(plan)
 }
 
-/// The join with this outer side; `None` if no index of the other side helps.
+/// The join with this outer side; `None` if no index of the other side helps. `before` is the join over the inputs that it had first: the
+/// planner estimates what it knows.
 fn by_index(
     join: &HashJoinExec,
     outer: JoinSide,
-    outer_before: &Arc<dyn ExecutionPlan>,
+    before: &Arc<dyn ExecutionPlan>,
     buffer: JoinBuffer,
 ) -> Result<Option<LookUpJoinExec>> {
     let is_plain =
@@ -112,6 +111,7 @@ fn by_index(
             return Ok(None);
         }
     }
+    let outer_before = before.children()[usize::from(outer == JoinSide::Right)];
     let Some(Found { inner, look_ups, keys }) = found(inner_plan, &on, outer_before)? else {
         return Ok(None);
     };
@@ -123,7 +123,8 @@ fn by_index(
         answered: answered(join, outer, kind),
         schema: join.schema(),
     };
-    Ok(Some(LookUpJoinExec::new(outer_plan.clone(), inner, look_ups, keys, pairing, buffer)))
+    let (outer, replaced) = (outer_plan.clone(), before.clone());
+    Ok(Some(LookUpJoinExec::new(outer, inner, look_ups, keys, pairing, buffer, replaced)))
 }
 
 /// Whether a plan answers groups.

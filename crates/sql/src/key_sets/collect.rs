@@ -22,6 +22,7 @@ use futures::{StreamExt, stream};
 
 use super::gather::{Gathered, Keys};
 use super::slot::Slot;
+use crate::scan::JoinKeys;
 
 /// Keys that are gathered: of which expression, and where they go.
 #[derive(Clone, Debug)]
@@ -41,6 +42,11 @@ pub(super) struct CollectKeysExec {
 impl CollectKeysExec {
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, columns: Vec<KeyColumn>) -> Self {
         Self { input, columns }
+    }
+
+    /// The sets that are made of the keys.
+    pub(super) fn sets(&self) -> impl Iterator<Item = &Arc<JoinKeys>> {
+        self.columns.iter().map(|c| c.slot.outcome())
     }
 }
 

@@ -86,7 +86,9 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 return Ok(None);
             };
             let domain = planner::distinct_before(scan, key)?;
-            if values.zip(domain).is_some_and(|(values, domain)| values >= domain * SHARE_MAX) {
+            let share =
+                values.zip(domain).map_or(1.0, |(values, domain)| (values / domain.max(1.0)).min(1.0));
+            if values.is_some() && domain.is_some() && share >= SHARE_MAX {
                 return Ok(None);
             }
             match (bounds, range) {
@@ -94,7 +96,7 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 (Some(bounds), None) => range = Some(bounds),
                 (None, _) => is_bounded = false,
             }
-            Ok(Some(Arc::new(scan.with_keys(filter)) as Arc<dyn ExecutionPlan>))
+            Ok(Some(Arc::new(scan.with_keys(filter.with_share(share))) as Arc<dyn ExecutionPlan>))
         })?;
         let Some(changed) = changed else { continue };
         probe = changed;
@@ -110,6 +112,11 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     }
     let build = collected(join.left(), columns)?;
     join.builder().with_new_children(vec![build, probe])?.build_exec().map(Some)
+}
+
+/// The sets that an operator makes of keys.
+pub(crate) fn sets_of(plan: &Arc<dyn ExecutionPlan>) -> impl Iterator<Item = &Arc<JoinKeys>> {
+    plan.downcast_ref::<CollectKeysExec>().into_iter().flat_map(CollectKeysExec::sets)
 }
 
 /// The build side with its keys gathered below its exchanges, where they are gathered by all threads.

@@ -36,7 +36,7 @@ impl Slot {
     }
 
     /// What comes of it.
-    pub(super) fn outcome(&self) -> &JoinKeys {
+    pub(super) fn outcome(&self) -> &Arc<JoinKeys> {
         &self.outcome
     }
 

@@ -18,15 +18,18 @@ use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use lode_page::{DataType, Value};
 
-use super::cost;
+use super::{cost, unique};
 use crate::columns::place_of;
+use crate::join::LookUpJoinExec;
 use crate::scan::estimate::values_a_row;
-use crate::scan::{LodeScanExec, engine_error};
+use crate::scan::{GroupForm, LodeScanExec, ScanSpec, engine_error};
 
 /// The share of rows that is assumed to pass a condition that nothing is known of.
 const UNKNOWN_SHARE: f64 = 1.0 / 3.0;
@@ -124,29 +127,61 @@ pub(super) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         return Ok(of_join(join, estimate(join.left())?, estimate(join.right())?));
     }
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        let share = if join.filter().is_some() { UNKNOWN_SHARE } else { 1.0 };
+        let pairs = Pairs { join_type: *join.join_type(), on: &[], key_rows: None, share };
+        let joined = of_pairs(pairs, estimate(join.left())?, estimate(join.right())?);
+        return Ok(of_places(joined, join.projection().as_deref()));
+    }
+    if let Some(join) = plan.downcast_ref::<CrossJoinExec>() {
+        let pairs = Pairs { join_type: JoinType::Inner, on: &[], key_rows: None, share: 1.0 };
+        return Ok(of_pairs(pairs, estimate(join.left())?, estimate(join.right())?));
+    }
+    if let Some(join) = plan.downcast_ref::<LookUpJoinExec>() {
+        return estimate(join.replaced());
+    }
+    if plan.is::<UnionExec>() {
+        let rows = plan.children().into_iter().map(|input| Ok(estimate(input)?.rows)).sum::<Result<f64>>()?;
+        return Ok(of_rows(rows.max(1.0), plan.schema().fields().len()));
+    }
     match plan.children()[..] {
-        // Sorts, limits, and whatever else passes rows on.
-        [input] if input.schema().fields().len() == plan.schema().fields().len() => {
-            let below = estimate(input)?;
+        // Sorts, limits, windows, and whatever else passes rows on.
+        [input] if passes_rows_on(plan, input) => {
+            let mut below = estimate(input)?;
             let rows = plan.fetch().map_or(below.rows, |n| below.rows.min(n as f64));
+            below.columns.resize(plan.schema().fields().len(), ColumnEstimate::computed(rows));
             Ok(below.with_rows(rows))
         }
         _ => of_unknown(plan),
     }
 }
 
+/// Whether an operator answers its input's columns, perhaps more behind them, and at most its rows.
+fn passes_rows_on(plan: &Arc<dyn ExecutionPlan>, input: &Arc<dyn ExecutionPlan>) -> bool {
+    let (below, here) = (input.schema(), plan.schema());
+    let is_window = plan.is::<WindowAggExec>() || plan.is::<BoundedWindowAggExec>();
+    below.fields().len() == here.fields().len() || is_window
+}
+
 /// The estimate of a scan.
 pub(super) fn of_scan(scan: &LodeScanExec) -> Result<Estimate> {
+    let of_rows = of_scanned_rows(scan)?;
+    Ok(match &scan.spec().groups {
+        Some(form) => of_groups(scan.spec(), form, &of_rows),
+        None => of_rows,
+    })
+}
+
+/// The estimate of the groups that the drive makes of these rows.
+fn of_groups(spec: &ScanSpec, form: &GroupForm, of_rows: &Estimate) -> Estimate {
+    let place = |c: &u16| spec.output.iter().position(|stored| stored == &Some(*c));
+    let places: Vec<Option<usize>> = form.aggregation.group_by.iter().map(place).collect();
+    of_group_columns(of_rows, &places, form.schema.fields().len())
+}
+
+/// The estimate of a scan's rows, before the drive makes groups of them.
+fn of_scanned_rows(scan: &LodeScanExec) -> Result<Estimate> {
     let spec = scan.spec();
-    if spec.groups.is_some() {
-        return Ok(Estimate {
-            rows: UNKNOWN_ROWS,
-            rows_before: UNKNOWN_ROWS,
-            columns: vec![ColumnEstimate::computed(UNKNOWN_ROWS); spec.schema().fields().len()],
-            looked_up: UNKNOWN_ROWS,
-            work: cost::answered(UNKNOWN_ROWS, spec.schema().fields().len()),
-        });
-    }
     let known = spec.snapshot.statistics(&spec.table).map_err(engine_error)?;
     let rows = (known.rows as f64).max(1.0);
     let key = &spec.table.def().primary_key;
@@ -210,9 +245,14 @@ fn share_of(e: &Arc<dyn PhysicalExpr>, below: &Estimate) -> f64 {
 }
 
 fn of_aggregate(aggregate: &AggregateExec) -> Result<Estimate> {
-    let below = estimate(aggregate.input())?;
     let groups = aggregate.group_expr().expr().iter();
     let places: Vec<Option<usize>> = groups.map(|(e, _)| place_of(e)).collect();
+    let below = estimate(aggregate.input())?;
+    Ok(of_group_columns(&below, &places, aggregate.schema().fields().len()))
+}
+
+/// The estimate of groups by these columns, with so many columns; `None` is a computed one.
+fn of_group_columns(below: &Estimate, places: &[Option<usize>], answered: usize) -> Estimate {
     let values = |p: &Option<usize>| p.map_or(below.rows, |c| below.distinct(c));
     let before = |p: &Option<usize>| p.map_or(below.rows_before, |c| below.columns[c].domain);
     let rows = places.iter().map(values).product::<f64>().min(below.rows).max(1.0);
@@ -222,19 +262,51 @@ fn of_aggregate(aggregate: &AggregateExec) -> Result<Estimate> {
         None => ColumnEstimate::computed(rows),
     };
     let mut columns: Vec<ColumnEstimate> = places.iter().map(column).collect();
-    columns.resize(aggregate.schema().fields().len(), ColumnEstimate::computed(rows));
+    columns.resize(answered, ColumnEstimate::computed(rows));
     let work = below.work + cost::aggregated(below.rows);
-    Ok(Estimate { rows, rows_before, columns, looked_up: below.looked_up, work })
+    Estimate { rows, rows_before, columns, looked_up: below.looked_up, work }
 }
 
 /// The estimate of a join of these sides.
-pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estimate) -> Estimate {
+pub(super) fn of_join(join: &HashJoinExec, left: Estimate, right: Estimate) -> Estimate {
+    let [of_left, of_right] = unique::met_by_key(join);
+    let key_rows = [(of_left, left.rows_before), (of_right, right.rows_before)];
+    let key_rows = key_rows.into_iter().filter(|(is_key, _)| *is_key).map(|(_, rows)| rows).reduce(f64::max);
+    let pairs = Pairs { join_type: *join.join_type(), on: join.on(), key_rows, share: 1.0 };
+    of_places(of_pairs(pairs, left, right), join.projection.as_deref())
+}
+
+/// The columns at these places; without places all.
+fn of_places(of: Estimate, places: Option<&[usize]>) -> Estimate {
+    match places {
+        Some(places) => projected(of, places.iter().map(|&i| Some(i))),
+        None => of,
+    }
+}
+
+/// Which pairs of rows a join answers.
+#[derive(Clone, Copy)]
+struct Pairs<'a> {
+    join_type: JoinType,
+    on: &'a [(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)],
+    /// The rows of the side whose key the columns are, if they are one: with two such sides, of the larger.
+    key_rows: Option<f64>,
+    /// The share of those with equal keys.
+    share: f64,
+}
+
+/// The estimate of a join's pairs, with all columns.
+fn of_pairs(pairs: Pairs<'_>, mut left: Estimate, mut right: Estimate) -> Estimate {
     let looked_up = left.looked_up + right.looked_up;
     let work = left.work + right.work;
     // The least number of values that one side's keys and the other side's have.
     let mut met: f64 = 1.0;
     let (mut left_share, mut right_share): (f64, f64) = (1.0, 1.0);
-    for (a, b) in join.on() {
+    // A join makes no new values, however many rows it answers.
+    for side in [&mut left, &mut right] {
+        (0..side.columns.len()).for_each(|c| side.columns[c].most = side.distinct(c));
+    }
+    for (a, b) in pairs.on {
         let of = |e: &Arc<dyn PhysicalExpr>, side: &Estimate| match place_of(e) {
             Some(c) => (side.columns[c].domain, side.distinct(c)),
             None => (side.rows, side.rows),
@@ -244,13 +316,15 @@ pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estima
         left_share = left_share.min(b_now / a_domain.max(b_domain).max(1.0));
         right_share = right_share.min(a_now / a_domain.max(b_domain).max(1.0));
         // Which values are left on both sides. Those of a preserved side are not concerned.
-        if matches!(join.join_type(), JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi) {
+        if matches!(pairs.join_type, JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi) {
             place_of(a).into_iter().for_each(|i| left.columns[i].most = left.columns[i].most.min(b_now));
             place_of(b).into_iter().for_each(|i| right.columns[i].most = right.columns[i].most.min(a_now));
         }
     }
-    let met = met.min(left.rows_before.max(right.rows_before)).max(1.0);
-    let inner = (left.rows * right.rows / met).max(1.0);
+    // The values of a key are as many as its rows. Else no more are known than there are rows.
+    let most_met = pairs.key_rows.unwrap_or_else(|| left.rows_before.max(right.rows_before));
+    let met = met.min(most_met).max(1.0);
+    let inner = (left.rows * right.rows / met * pairs.share).max(1.0);
     let semi = |rows: f64, share: f64| (rows * share.min(1.0)).max(1.0);
     let anti = |rows: f64, share: f64| (rows * (1.0 - share).clamp(0.1, 1.0)).max(1.0);
     let mark = |mut side: Estimate| {
@@ -262,7 +336,7 @@ pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estima
         let rows_before = left.rows_before.max(right.rows_before).max(rows);
         Estimate { rows, rows_before, columns, looked_up, work }
     };
-    let whole = match join.join_type() {
+    let whole = match pairs.join_type {
         JoinType::Inner => both(inner),
         JoinType::Left => both(inner.max(left.rows)),
         JoinType::Right => both(inner.max(right.rows)),
@@ -287,17 +361,18 @@ pub(super) fn of_join(join: &HashJoinExec, mut left: Estimate, mut right: Estima
         JoinType::RightMark => mark(right),
     };
     let out = cost::joined(whole.rows);
-    let whole = Estimate { looked_up, work: work + out, ..whole };
-    match &join.projection {
-        Some(places) => projected(whole, places.iter().map(|&i| Some(i))),
-        None => whole,
-    }
+    Estimate { looked_up, work: work + out, ..whole }
 }
 
 fn of_unknown(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
     let known = StatisticsContext::new().compute(&**plan, &StatisticsArgs::new())?;
     let rows = known.num_rows.get_value().map_or(UNKNOWN_ROWS, |n| *n as f64).max(1.0);
-    let columns = vec![ColumnEstimate::computed(rows); plan.schema().fields().len()];
-    let work = cost::answered(rows, columns.len());
-    Ok(Estimate { rows, rows_before: rows, columns, looked_up: rows, work })
+    Ok(of_rows(rows, plan.schema().fields().len()))
+}
+
+/// The estimate of so many rows of which nothing else is known.
+fn of_rows(rows: f64, columns: usize) -> Estimate {
+    let work = cost::answered(rows, columns);
+    let columns = vec![ColumnEstimate::computed(rows); columns];
+    Estimate { rows, rows_before: rows, columns, looked_up: rows, work }
 }

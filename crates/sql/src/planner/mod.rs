@@ -88,6 +88,11 @@ pub(crate) fn excludes(join_type: JoinType, null_aware: bool) -> bool {
     }
 }
 
+/// The rows that an operator answers, by estimate.
+pub(crate) fn rows(plan: &Arc<dyn ExecutionPlan>) -> Result<f64> {
+    Ok(estimate::estimate(plan)?.rows)
+}
+
 /// The distinct values of each expression over an operator's rows, by estimate; `None` for one that is no column.
 pub(crate) fn distinct_values<'a>(
     plan: &Arc<dyn ExecutionPlan>,

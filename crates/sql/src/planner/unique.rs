@@ -45,6 +45,7 @@ pub(super) fn keys(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<usize>> {
         let below = match join.join_type() {
             JoinType::LeftSemi | JoinType::LeftAnti => keys(join.left()),
             JoinType::RightSemi | JoinType::RightAnti => keys(join.right()),
+            JoinType::Inner => of_pairs(join),
             _ => return Vec::new(),
         };
         return match &join.projection {
@@ -53,6 +54,27 @@ pub(super) fn keys(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<usize>> {
         };
     }
     Vec::new()
+}
+
+/// The keys of an inner join: those of a side each row of which meets at most one of the other.
+fn of_pairs(join: &HashJoinExec) -> Vec<Vec<usize>> {
+    let [left_is_key, right_is_key] = met_by_key(join);
+    let mut all = if right_is_key { keys(join.left()) } else { Vec::new() };
+    if left_is_key {
+        let behind = join.left().schema().fields().len();
+        all.extend(placed(&keys(join.right()), |c| Some(behind + c)));
+    }
+    all
+}
+
+/// Whether the columns that a join compares are a key of its left side, and of its right side.
+pub(super) fn met_by_key(join: &HashJoinExec) -> [bool; 2] {
+    let has_key = |plan: &Arc<dyn ExecutionPlan>, on: Vec<Option<usize>>| {
+        keys(plan).iter().any(|key| key.iter().all(|c| on.contains(&Some(*c))))
+    };
+    let on = join.on().iter();
+    let (left, right): (Vec<_>, Vec<_>) = on.map(|(l, r)| (place_of(l), place_of(r))).unzip();
+    [has_key(join.left(), left), has_key(join.right(), right)]
 }
 
 fn placed(keys: &[Vec<usize>], place: impl Fn(usize) -> Option<usize>) -> Vec<Vec<usize>> {

@@ -113,6 +113,11 @@ impl LodeScanExec {
         scan
     }
 
+    /// The key sets of joins above.
+    pub(crate) fn key_filters(&self) -> &[KeyFilter] {
+        &self.keys
+    }
+
     /// The same scan with what was decided about filtering early. A level at which the drive looks at pages anyway stays.
     pub(crate) fn with_early(&self, early: Early) -> Self {
         let offload = match self.spec.offload {

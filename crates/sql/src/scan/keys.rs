@@ -95,6 +95,8 @@ pub(crate) struct KeyFilter {
     value: Expr,
     /// The value as SQL, for EXPLAIN.
     text: String,
+    /// The share of the scan's rows that have one of the keys, by estimate.
+    share: f64,
     keys: Arc<JoinKeys>,
 }
 
@@ -112,7 +114,20 @@ impl KeyFilter {
         }
         let value = Translator::new(spec.table.schema(), &spec.output).argument(key, data_type)?;
         let bounds = bounds(spec, &value);
-        Some((Self { value, text: key.to_string(), keys }, bounds))
+        Some((Self { value, text: key.to_string(), share: 1.0, keys }, bounds))
+    }
+
+    /// The same look-up, which this share of the rows is expected to pass.
+    pub(crate) fn with_share(self, share: f64) -> Self {
+        Self { share, ..self }
+    }
+
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
+    pub(crate) fn keys(&self) -> &Arc<JoinKeys> {
+        &self.keys
     }
 
     /// Ready once it is known whether there is a set.

@@ -11,6 +11,9 @@
 //! EXPLAIN ANALYZE makes a change and undoes it: in the open transaction up to a savepoint, else in a transaction of its
 //! own that is rolled back. PostgreSQL keeps the change.
 
+mod expected;
+mod text;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,9 +24,10 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Insert, ObjectName, Query, Se
 use futures::{StreamExt, stream};
 use lode_engine::Table;
 
+use self::text::start_explained;
 use crate::error::state;
 use crate::execute::{change_with, run_sql, some_target, verb};
-use crate::session::{plan, start};
+use crate::session::plan;
 use crate::statement::{StatementResult, fold, prepare};
 use crate::{Session, SqlError, TransactionStatus, dml, modelled, short};
 
@@ -120,7 +124,7 @@ async fn explained(
                 statement: Box::new(Parsed::Statement(Box::new(Sql::Query(query)))),
             });
             let plan = plan(&state, statement).await?;
-            start(&state, &plan).await?
+            start_explained(&state, &plan).await?
         }
         None => {
             let one = Parsed::Explain(ExplainStatement {
@@ -128,7 +132,7 @@ async fn explained(
                 statement: Box::new(Parsed::Statement(Box::new(Sql::Query(dml::empty_select())))),
             });
             let state = session.state_at(snapshot, None);
-            let (schema, _) = start(&state, &plan(&state, one).await?).await?;
+            let (schema, _) = start_explained(&state, &plan(&state, one).await?).await?;
             (schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema, stream::empty())) as _)
         }
     };
@@ -147,7 +151,10 @@ async fn query_explained(
     explain: &ExplainStatement,
     given: &ExplainStatement,
 ) -> Result<StatementResult, SqlError> {
-    let result = session.query(Parsed::Explain(explain.clone())).await?;
+    let state = session.state_at(session.snapshot().await?, None);
+    let plan = plan(&state, Parsed::Explain(explain.clone())).await?;
+    let (schema, stream) = start_explained(&state, &plan).await?;
+    let result = session.watched(schema, stream);
     match explain.options.analyze {
         true if session.database().host().is_some() => modelled::explained(session, result),
         // EXPLAIN ANALYZE runs the plan that it shows.

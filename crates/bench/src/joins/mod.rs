@@ -1,0 +1,231 @@
+//! Random joins: the order that the planner chooses beside the best of many others.
+//!
+//! ```text
+//!   seed ─► tables with skew and correlation ─► joins of 4 to 8 of them ─┬─ as planned
+//!                                                                        ├─ in the order of FROM
+//!                                                                        └─ in up to 40 forced orders ─► the best
+//! ```
+//!
+//! The forced orders join one table after the other, each with its cheaper side as the build side. A plan may beat them all: with joins
+//! of joins. Source of the kind of data: "How good are query optimizers, really?" (VLDB 2015), which finds that skew and correlation
+//! are what estimates fail on.
+
+mod query;
+mod tables;
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use futures::TryStreamExt;
+use lode_base::random::Random;
+use lode_sql::{Session, SqlError, StatementResult};
+
+use self::query::Query;
+use self::tables::tables;
+use crate::BenchError;
+
+/// Tables of a database.
+const TABLES: usize = 9;
+/// Queries on each database.
+const QUERIES_A_DATABASE: usize = 5;
+/// Runs of what is measured, of which the least time counts.
+const RUNS: usize = 5;
+/// An order that takes so many times the least time is run only once.
+const RUN_AGAIN_MAX: f64 = 1.5;
+/// An order that takes so many times the least time is stopped.
+const STOPPED_AT: u32 = 10;
+/// No order is stopped before this time.
+const STOPPED_AFTER: Duration = Duration::from_millis(200);
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Queries.
+    pub queries: usize,
+    /// The rows of the tables: 1 is up to 400,000 each.
+    pub scale: f64,
+    /// The most forced orders a query.
+    pub orders: usize,
+    /// What decides tables and queries.
+    pub seed: u64,
+}
+
+/// The times of a query.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The query's number, from 0.
+    pub number: usize,
+    /// The query.
+    pub sql: String,
+    /// The tables that it joins.
+    pub tables: usize,
+    /// As planned.
+    pub planned: Duration,
+    /// With `lode.planner = off`, in the order of FROM; `None` if it was stopped.
+    pub unordered: Option<Duration>,
+    /// The best of the forced orders.
+    pub best: Duration,
+    /// That order.
+    pub best_order: String,
+    /// The forced orders that were run to their end.
+    pub orders: usize,
+    /// Those that were stopped: each takes over ten times the best time.
+    pub stopped: usize,
+}
+
+impl Joined {
+    /// The planned time to the best one.
+    pub fn ratio(&self) -> f64 {
+        self.planned.as_secs_f64() / self.best.as_secs_f64()
+    }
+}
+
+/// Runs the queries and says what each took.
+///
+/// # Errors
+/// When a statement fails, when two orders have different answers, and when `stop` says so.
+pub async fn run(
+    session: &Session,
+    plan: &Plan,
+    stop: &dyn Fn() -> bool,
+    said: &mut dyn FnMut(&Joined) -> ControlFlow<()>,
+) -> Result<(), BenchError> {
+    let mut specs = Vec::new();
+    for number in 0..plan.queries {
+        let database = (number / QUERIES_A_DATABASE) as u64;
+        if number % QUERIES_A_DATABASE == 0 {
+            drop_all(session, specs.len()).await?;
+            specs = tables(&mut Random::of_seed(plan.seed.wrapping_add(database << 32)), TABLES, plan.scale);
+            for (at, table) in specs.iter().enumerate() {
+                for statement in table.statements(at, &specs, plan.seed.wrapping_add(database)) {
+                    execute(session, &statement).await?;
+                }
+                if stop() {
+                    return Err(BenchError::Interrupted);
+                }
+            }
+        }
+        let mut r = Random::of_seed(plan.seed.wrapping_add((number as u64) << 32 | 1 << 62));
+        let query = Query::of(&mut r, &specs);
+        let orders = query.orders(&mut r, plan.orders);
+        if said(&measured(session, number, &query, &orders, stop).await?).is_break() {
+            return Ok(());
+        }
+    }
+    drop_all(session, specs.len()).await
+}
+
+async fn drop_all(session: &Session, tables: usize) -> Result<(), BenchError> {
+    for at in 0..tables {
+        execute(session, &format!("DROP TABLE t{at}")).await?;
+    }
+    Ok(())
+}
+
+async fn measured(
+    session: &Session,
+    number: usize,
+    query: &Query,
+    orders: &[Vec<usize>],
+    stop: &dyn Fn() -> bool,
+) -> Result<Joined, BenchError> {
+    let timer = Timer { session, sql: &query.sql };
+    // The first run reads what others find in the pool.
+    let (mut planned, answer) = timer.whole().await?;
+    for _ in 0..RUNS {
+        planned = planned.min(timer.whole().await?.0);
+    }
+    let mut best: Option<(Duration, String)> = None;
+    let mut stopped = 0;
+    for order in orders {
+        if stop() {
+            return Err(BenchError::Interrupted);
+        }
+        let names: Vec<String> = order.iter().map(|t| format!("t{t}")).collect();
+        let names = names.join(", ");
+        execute(session, &format!("SET lode.join_order = '{names}'")).await?;
+        let least = best.as_ref().map_or(planned, |(t, _)| (*t).min(planned));
+        let Some((mut took, found)) = timer.within(least).await? else {
+            stopped += 1;
+            continue;
+        };
+        if found != answer {
+            let what = format!("query {number} answers otherwise in the order {names}: {}", query.sql);
+            return Err(BenchError::Orders(what));
+        }
+        if took.as_secs_f64() < least.as_secs_f64() * RUN_AGAIN_MAX {
+            for _ in 1..RUNS {
+                took = took.min(timer.whole().await?.0);
+            }
+        }
+        if best.as_ref().is_none_or(|(t, _)| took < *t) {
+            best = Some((took, names));
+        }
+    }
+    execute(session, "SET lode.join_order = ''").await?;
+    // Between the orders, so that a neighbour's load does not meet one side alone.
+    for _ in 0..RUNS {
+        planned = planned.min(timer.whole().await?.0);
+    }
+    execute(session, "SET lode.planner = 'off'").await?;
+    let unordered = timer.within(planned).await?.map(|(took, _)| took);
+    execute(session, "SET lode.planner = 'cost'").await?;
+    let (best, best_order) = best.unwrap_or((planned, "as planned".to_owned()));
+    Ok(Joined {
+        number,
+        sql: query.sql.clone(),
+        tables: query.tables.len(),
+        planned,
+        unordered,
+        best,
+        best_order,
+        orders: orders.len() - stopped,
+        stopped,
+    })
+}
+
+/// Times a query.
+struct Timer<'a> {
+    session: &'a Session,
+    sql: &'a str,
+}
+
+impl Timer<'_> {
+    /// The time and the answer.
+    async fn whole(&self) -> Result<(Duration, String), BenchError> {
+        let start = Instant::now();
+        let rows = answered(self.session, self.sql).await?;
+        let took = start.elapsed();
+        let text = pretty_format_batches(&rows).map_err(|e| failed(self.sql, e.into()))?.to_string();
+        Ok((took, text))
+    }
+
+    /// As [`Timer::whole`]; `None` if it takes far longer than `least`.
+    async fn within(&self, least: Duration) -> Result<Option<(Duration, String)>, BenchError> {
+        let most = (least * STOPPED_AT).max(STOPPED_AFTER);
+        match tokio::time::timeout(most, self.whole()).await {
+            Ok(ran) => ran.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+async fn execute(session: &Session, sql: &str) -> Result<(), BenchError> {
+    session.execute(sql).await.map(|_| ()).map_err(|e| failed(sql, e))
+}
+
+async fn answered(session: &Session, sql: &str) -> Result<Vec<RecordBatch>, BenchError> {
+    let found = async {
+        match session.execute(sql).await?.pop() {
+            Some(StatementResult::Rows { stream, .. }) => Ok(stream.try_collect().await?),
+            _ => panic!("a join is one SELECT"),
+        }
+    };
+    found.await.map_err(|e| failed(sql, e))
+}
+
+fn failed(sql: &str, source: SqlError) -> BenchError {
+    BenchError::Sql { doing: sql.to_owned(), source: Box::new(source) }
+}

@@ -1,0 +1,156 @@
+//! `lode bench joins`: the planner's order of random joins beside the best of many.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lode_bench::joins::{Joined, Plan, run as run_plan};
+use lode_sql::{Offload, Session};
+
+use crate::drive_file::{Resources, create};
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::script::println_quietly;
+use crate::table::TextTable;
+
+/// Join 4 to 8 random tables as planned, and in many forced orders
+#[derive(clap::Args)]
+#[command(
+    long_about = "Join 4 to 8 random tables as planned, and in many forced orders.\n\n\
+        A seed makes tables with skewed and correlated values, and queries on them. Each query runs as planned, in the order of FROM, \
+        and in up to 40 other orders, each warm, the least of five times. All answers must agree. The ratio is the planned time to \
+        that of the best order; below 1 where the plan joins joins, which no forced order does.",
+    after_long_help = "EXAMPLES\n    lode bench joins\n    lode bench joins --queries 100 --seed 7\n    \
+        lode bench joins --json > joins.jsonl\n\nJSON ROWS\n    One object per line for each query: number, tables, the \
+        milliseconds planned_ms, from_ms (null if it was stopped), best_ms; ratio, best_order, orders, stopped, sql."
+)]
+pub(super) struct Args {
+    /// How many queries
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    queries: usize,
+
+    /// The size of the tables: 1 is up to 400,000 rows each
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    scale: f64,
+
+    /// The most forced orders of a query
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    orders: usize,
+
+    /// What decides tables and queries
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+
+    /// Write JSON, one object a line
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    resources: Resources,
+}
+
+/// A plan that takes at most this many times the best order's time counts as good.
+const GOOD_MAX: f64 = 1.2;
+/// The largest scale.
+const SCALE_MAX: f64 = 100.0;
+
+pub(super) fn run(args: Args) -> CliResult {
+    if !(args.scale > 0.0 && args.scale <= SCALE_MAX) {
+        return Err(CliError::Usage(format!("--scale must be above 0 and at most {SCALE_MAX}")));
+    }
+    if args.queries == 0 || args.orders == 0 {
+        return Err(CliError::Usage("--queries and --orders must be at least 1".into()));
+    }
+    let dir = tempfile::tempdir().map_err(|e| CliError::Failed(format!("temporary directory: {e}")))?;
+    let path = dir.path().join("joins.lode");
+    let opened = create(&path, args.resources, Offload::Auto)?;
+    let plan = Plan { queries: args.queries, scale: args.scale, orders: args.orders, seed: args.seed };
+    let mut table = TextTable::new(&[
+        ">query",
+        ">tables",
+        ">planned",
+        ">FROM",
+        ">best",
+        ">ratio",
+        ">orders",
+        "best order",
+    ]);
+    let mut ratios: Vec<f64> = Vec::new();
+    let mut unordered: Vec<f64> = Vec::new();
+    let mut printed: CliResult = Ok(());
+    let session = Arc::clone(&opened.session);
+    let ran = args.resources.block_on(run_joins(&session, &plan, &mut |joined| {
+        ratios.push(joined.ratio());
+        if let Some(took) = joined.unordered {
+            unordered.push(took.as_secs_f64() / joined.planned.as_secs_f64());
+        }
+        if !args.json {
+            table.row(cells(joined));
+            return ControlFlow::Continue(());
+        }
+        printed = println_quietly(&json(joined));
+        if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }));
+    ran?;
+    printed?;
+    if args.json {
+        return Ok(());
+    }
+    println_quietly(table.render().trim_end())?;
+    let good = ratios.iter().filter(|r| **r <= GOOD_MAX).count();
+    let worst = ratios.iter().copied().fold(0.0, f64::max);
+    println_quietly(&format!(
+        "\nTimes in milliseconds. The plan takes at most {GOOD_MAX} times the best order's time in {good} of {}; \
+         geometric mean {:.2}, worst {worst:.2}. In the order of FROM {} queries take {:.1} times as long as planned (geometric mean), \
+         the other {} are stopped at 10 times.",
+        ratios.len(),
+        mean(&ratios),
+        unordered.len(),
+        mean(&unordered),
+        ratios.len() - unordered.len()
+    ))
+}
+
+async fn run_joins(
+    session: &Session,
+    plan: &Plan,
+    said: &mut dyn FnMut(&Joined) -> ControlFlow<()>,
+) -> CliResult {
+    Ok(run_plan(session, plan, &|| interrupt::signal().is_some(), said).await?)
+}
+
+/// The geometric mean; 1 of nothing.
+fn mean(of: &[f64]) -> f64 {
+    (of.iter().map(|r| r.ln()).sum::<f64>() / of.len().max(1) as f64).exp()
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn cells(of: &Joined) -> Vec<String> {
+    let text = |time: Duration| format!("{:.2}", ms(time));
+    let orders = match of.stopped {
+        0 => of.orders.to_string(),
+        stopped => format!("{} + {stopped} stopped", of.orders),
+    };
+    vec![
+        of.number.to_string(),
+        of.tables.to_string(),
+        text(of.planned),
+        of.unordered.map_or("stopped".into(), text),
+        text(of.best),
+        format!("{:.2}", of.ratio()),
+        orders,
+        of.best_order.clone(),
+    ]
+}
+
+fn json(of: &Joined) -> String {
+    serde_json::json!({
+        "workload": "joins", "number": of.number, "tables": of.tables, "planned_ms": ms(of.planned),
+        "from_ms": of.unordered.map(ms), "best_ms": ms(of.best), "ratio": of.ratio(), "best_order": of.best_order,
+        "orders": of.orders, "stopped": of.stopped, "sql": of.sql,
+    })
+    .to_string()
+}
