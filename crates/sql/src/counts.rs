@@ -49,8 +49,8 @@ pub struct StatementCounts {
     sums: Mutex<QueryCounts>,
     /// A sample for each table and filter.
     samples: Mutex<Vec<(TableId, Expr, Sample)>>,
-    /// Values a row in the first column of a key.
-    values_a_row: Mutex<Vec<(TableId, f64)>>,
+    /// What is known of the different values of a table's column.
+    distinct: Mutex<Vec<(TableId, u16, Option<f64>)>>,
     /// Where its tables are.
     shape: Mutex<Shape>,
     reads: Mutex<Vec<TableReads>>,
@@ -116,14 +116,15 @@ impl StatementCounts {
         self.samples.lock().push((table, filter.clone(), sample));
     }
 
-    /// How many values a row the statement has found in the first column of a table's key.
-    pub(crate) fn values_a_row(&self, table: TableId) -> Option<f64> {
-        self.values_a_row.lock().iter().find(|(of, _)| *of == table).map(|(_, values)| *values)
+    /// What the statement has found of the different values of a table's column. The outer `None` is: it has not looked.
+    pub(crate) fn distinct(&self, table: TableId, column: u16) -> Option<Option<f64>> {
+        let known = self.distinct.lock();
+        known.iter().find(|(of, c, _)| (*of, *c) == (table, column)).map(|(.., found)| *found)
     }
 
     /// Keeps that for the rest of the statement.
-    pub(crate) fn keep_values_a_row(&self, table: TableId, values: f64) {
-        self.values_a_row.lock().push((table, values));
+    pub(crate) fn keep_distinct(&self, table: TableId, column: u16, found: Option<f64>) {
+        self.distinct.lock().push((table, column, found));
     }
 
     /// Adds the counts of a drive's task. Rows that come out are counted where they leave the scan.

@@ -6,7 +6,8 @@
 //!                                                                        └─ in up to 40 forced orders ─► the best
 //! ```
 //!
-//! The forced orders join one table after the other, each with its cheaper side as the build side. A plan may beat them all: with joins
+//! What is compared are the times from the first operator to the last row: all plans of a query take about as long to be made, which is
+//! shown beside. The forced orders join one table after the other, each with its cheaper side as the build side. A plan may beat them all: with joins
 //! of joins. Source of the kind of data: "How good are query optimizers, really?" (VLDB 2015), which finds that skew and correlation
 //! are what estimates fail on.
 
@@ -44,7 +45,7 @@ const STOPPED_AFTER: Duration = Duration::from_millis(200);
 pub struct Plan {
     /// Queries.
     pub queries: usize,
-    /// The rows of the tables: 1 is up to 400,000 each.
+    /// The rows of the tables: 1 is up to a million each.
     pub scale: f64,
     /// The most forced orders a query.
     pub orders: usize,
@@ -61,6 +62,8 @@ pub struct Joined {
     pub sql: String,
     /// The tables that it joins.
     pub tables: usize,
+    /// What planning took, with all samples.
+    pub planning: Duration,
     /// As planned.
     pub planned: Duration,
     /// With `lode.planner = off`, in the order of FROM; `None` if it was stopped.
@@ -133,9 +136,12 @@ async fn measured(
 ) -> Result<Joined, BenchError> {
     let timer = Timer { session, sql: &query.sql };
     // The first run reads what others find in the pool.
-    let (mut planned, answer) = timer.whole().await?;
+    let first = timer.whole().await?;
+    let (mut planned, mut planning) = (first.took, first.planning);
     for _ in 0..RUNS {
-        planned = planned.min(timer.whole().await?.0);
+        let again = timer.whole().await?;
+        planned = planned.min(again.took);
+        planning = planning.min(again.planning);
     }
     let mut best: Option<(Duration, String)> = None;
     let mut stopped = 0;
@@ -147,17 +153,17 @@ async fn measured(
         let names = names.join(", ");
         execute(session, &format!("SET lode.join_order = '{names}'")).await?;
         let least = best.as_ref().map_or(planned, |(t, _)| (*t).min(planned));
-        let Some((mut took, found)) = timer.within(least).await? else {
+        let Some(Ran { mut took, answer, .. }) = timer.within(least).await? else {
             stopped += 1;
             continue;
         };
-        if found != answer {
+        if answer != first.answer {
             let what = format!("query {number} answers otherwise in the order {names}: {}", query.sql);
             return Err(BenchError::Orders(what));
         }
         if took.as_secs_f64() < least.as_secs_f64() * RUN_AGAIN_MAX {
             for _ in 1..RUNS {
-                took = took.min(timer.whole().await?.0);
+                took = took.min(timer.whole().await?.took);
             }
         }
         if best.as_ref().is_none_or(|(t, _)| took < *t) {
@@ -167,16 +173,17 @@ async fn measured(
     execute(session, "SET lode.join_order = ''").await?;
     // Between the orders, so that a neighbour's load does not meet one side alone.
     for _ in 0..RUNS {
-        planned = planned.min(timer.whole().await?.0);
+        planned = planned.min(timer.whole().await?.took);
     }
     execute(session, "SET lode.planner = 'off'").await?;
-    let unordered = timer.within(planned).await?.map(|(took, _)| took);
+    let unordered = timer.within(planned).await?.map(|ran| ran.took);
     execute(session, "SET lode.planner = 'cost'").await?;
     let (best, best_order) = best.unwrap_or((planned, "as planned".to_owned()));
     Ok(Joined {
         number,
         sql: query.sql.clone(),
         tables: query.tables.len(),
+        planning,
         planned,
         unordered,
         best,
@@ -186,6 +193,14 @@ async fn measured(
     })
 }
 
+/// A run of a query.
+struct Ran {
+    planning: Duration,
+    /// From the first operator to the last row.
+    took: Duration,
+    answer: String,
+}
+
 /// Times a query.
 struct Timer<'a> {
     session: &'a Session,
@@ -193,17 +208,21 @@ struct Timer<'a> {
 }
 
 impl Timer<'_> {
-    /// The time and the answer.
-    async fn whole(&self) -> Result<(Duration, String), BenchError> {
+    async fn whole(&self) -> Result<Ran, BenchError> {
         let start = Instant::now();
-        let rows = answered(self.session, self.sql).await?;
-        let took = start.elapsed();
-        let text = pretty_format_batches(&rows).map_err(|e| failed(self.sql, e.into()))?.to_string();
-        Ok((took, text))
+        let mut results = self.session.execute(self.sql).await.map_err(|e| failed(self.sql, e))?;
+        let planning = start.elapsed();
+        let Some(StatementResult::Rows { stream, .. }) = results.pop() else {
+            panic!("a join is one SELECT")
+        };
+        let rows: Vec<RecordBatch> = stream.try_collect().await.map_err(|e| failed(self.sql, e.into()))?;
+        let took = start.elapsed() - planning;
+        let answer = pretty_format_batches(&rows).map_err(|e| failed(self.sql, e.into()))?.to_string();
+        Ok(Ran { planning, took, answer })
     }
 
     /// As [`Timer::whole`]; `None` if it takes far longer than `least`.
-    async fn within(&self, least: Duration) -> Result<Option<(Duration, String)>, BenchError> {
+    async fn within(&self, least: Duration) -> Result<Option<Ran>, BenchError> {
         let most = (least * STOPPED_AT).max(STOPPED_AFTER);
         match tokio::time::timeout(most, self.whole()).await {
             Ok(ran) => ran.map(Some),
@@ -214,16 +233,6 @@ impl Timer<'_> {
 
 async fn execute(session: &Session, sql: &str) -> Result<(), BenchError> {
     session.execute(sql).await.map(|_| ()).map_err(|e| failed(sql, e))
-}
-
-async fn answered(session: &Session, sql: &str) -> Result<Vec<RecordBatch>, BenchError> {
-    let found = async {
-        match session.execute(sql).await?.pop() {
-            Some(StatementResult::Rows { stream, .. }) => Ok(stream.try_collect().await?),
-            _ => panic!("a join is one SELECT"),
-        }
-    };
-    found.await.map_err(|e| failed(sql, e))
 }
 
 fn failed(sql: &str, source: SqlError) -> BenchError {

@@ -11,7 +11,7 @@
 use lode_base::random::Random;
 
 /// The fewest and most rows of a table at scale 1.
-const ROWS: (u64, u64) = (200, 400_000);
+const ROWS: (u64, u64) = (200, 1_000_000);
 /// Values of `c`.
 pub(super) const C_VALUES: u64 = 10_000;
 /// A prime: hashes are below it.
@@ -104,7 +104,7 @@ impl TableSpec {
         vec![
             format!("CREATE TABLE t{number} ({})", columns.join(", ")),
             format!(
-                "INSERT INTO t{number} SELECT {} FROM generate_series(0, {}) AS g(v)",
+                "INSERT INTO t{number} SELECT {} FROM (SELECT CAST(n AS BIGINT) AS v FROM generate_series(0, {}) AS g(n)) AS g",
                 values.join(", "),
                 self.rows - 1
             ),

@@ -1,7 +1,7 @@
 //! How many rows an operator answers, and how many values its columns have.
 //!
 //! ```text
-//!   scan: rows x sampled share; distinct values by key, by bounds, by a page of a key's first column, or assumed
+//!   scan: rows x sampled share; distinct values by key, by bounds, by a page, or assumed
 //!   aggregate: the product of its group columns' values       semi-join: the share of keys that match
 //! ```
 //!
@@ -28,7 +28,7 @@ use lode_page::{DataType, Value};
 use super::{cost, unique};
 use crate::columns::place_of;
 use crate::join::LookUpJoinExec;
-use crate::scan::estimate::values_a_row;
+use crate::scan::distinct::distinct_in_table;
 use crate::scan::{GroupForm, LodeScanExec, ScanSpec, engine_error};
 
 /// The share of rows that is assumed to pass a condition that nothing is known of.
@@ -190,11 +190,10 @@ fn of_scanned_rows(scan: &LodeScanExec) -> Result<Estimate> {
         Some(c) => {
             let (at, data_type) = (usize::from(c), spec.table.schema().columns[usize::from(c)].data_type);
             let bounds = known.columns.get(at).and_then(Option::as_ref);
-            let most_values = match values_a_row(spec, c)? {
-                Some(values) => (rows * values).max(1.0),
-                None => rows,
+            let domain = match key[..] == [c] {
+                true => rows,
+                false => domain(data_type, bounds, rows, distinct_in_table(spec, c)?),
             };
-            let domain = if key[..] == [c] { rows } else { domain(data_type, bounds, most_values) };
             Ok(ColumnEstimate { domain, most: f64::INFINITY, is_stored: true })
         }
     };
@@ -209,8 +208,8 @@ fn of_scanned_rows(scan: &LodeScanExec) -> Result<Estimate> {
     })
 }
 
-/// The distinct values of a column with these bounds in a table of `rows` rows.
-fn domain(data_type: DataType, bounds: Option<&(Value, Value)>, rows: f64) -> f64 {
+/// The distinct values of a column with these bounds in a table of `rows` rows, of which a page may have shown how many there are.
+fn domain(data_type: DataType, bounds: Option<&(Value, Value)>, rows: f64, found: Option<f64>) -> f64 {
     let span = match bounds {
         Some((Value::Int(min), Value::Int(max))) => Some((*max as f64 - *min as f64) + 1.0),
         Some((Value::Decimal(min), Value::Decimal(max))) => Some((*max as f64 - *min as f64) + 1.0),
@@ -222,7 +221,7 @@ fn domain(data_type: DataType, bounds: Option<&(Value, Value)>, rows: f64) -> f6
         DataType::Text | DataType::Bytea => rows / ROWS_A_TEXT,
         _ => rows,
     };
-    span.unwrap_or(assumed).clamp(1.0, rows)
+    span.into_iter().chain(found).reduce(f64::min).unwrap_or(assumed).clamp(1.0, rows)
 }
 
 fn projected(below: Estimate, places: impl Iterator<Item = Option<usize>>) -> Estimate {

@@ -32,8 +32,6 @@ const SAMPLE_ROWS: u64 = 50_000;
 /// The least pages of a sample (if the table has them), and the most.
 const SAMPLE_PAGES_MIN: u64 = 2;
 const SAMPLE_PAGES_MAX: u64 = 32;
-/// A table of fewer pages is not looked at for the values of a part of its key.
-const PREFIX_PAGES_MIN: u64 = 8;
 /// On a modelled device, the least pages of a table that is sampled, and one page in how many is.
 const MODELLED_PAGES_MIN: u64 = 20;
 const MODELLED_PART: u64 = 100;
@@ -76,13 +74,16 @@ pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64
     if pages.is_empty() {
         return Ok(true);
     }
-    let program = spec.program()?.with_aggregation(of.clone()).map_err(program_error)?;
+    // The groups are what is asked for, not their sums.
+    let of = Aggregation { calls: vec![Call::CountRows], ..of.clone() };
+    let keys_count = of.group_by.len();
+    let program = spec.program()?.with_aggregation(of).map_err(program_error)?;
     // Each task sends a group once. There is one task unless the device is modelled.
     let is_one_task = spec.snapshot.host().is_none();
     let mut keys = HashSet::new();
     let taken = run(&spec.snapshot, &spec.table, pages, program, Answer::Aggregate, &spec.counts, |unit| {
         for groups in unit.groups.iter().filter(|_| !is_one_task) {
-            let key = |row| groups.columns[..of.group_by.len()].iter().map(|c| c.value(row)).collect();
+            let key = |row| groups.columns[..keys_count].iter().map(|c| c.value(row)).collect();
             let each = (0..groups.rows as usize).map(|row| -> Vec<Value> { key(row) });
             keys.extend(each.map(|values| format!("{values:?}")));
         }
@@ -91,17 +92,13 @@ pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64
     Ok(groups * rows_a_group <= taken.rows_out)
 }
 
-/// How many different values there are for a row of the table in the first column of its primary key, where that has more columns. Pages
-/// are in the order of the key, so one page says it. `None` for another column, and for a table of few pages.
-pub(crate) fn values_a_row(spec: &ScanSpec, column: u16) -> Result<Option<f64>> {
+/// How many different values there are for a row of the table in the first column of its primary key, where that has more columns, by
+/// groups of one page: pages are in the order of the key. `None` for another column, and for a table of few pages.
+pub(super) fn values_a_row(spec: &ScanSpec, column: u16) -> Result<Option<f64>> {
     let table = &spec.table;
     let is_first = matches!(&table.def().primary_key[..], [first, _, ..] if *first == column);
-    let pages_min = if spec.snapshot.host().is_some() { MODELLED_PART } else { PREFIX_PAGES_MIN };
-    if !is_first || table.pages() < pages_min {
+    if !is_first || table.pages() < MODELLED_PART {
         return Ok(None);
-    }
-    if let Some(known) = spec.counts.values_a_row(table.id()) {
-        return Ok(Some(known));
     }
     let of = Aggregation { group_by: vec![column], calls: vec![Call::CountRows], groups_max: GROUPS_MAX };
     let program = Program::check(table.schema().clone(), None, vec![], false);
@@ -111,9 +108,7 @@ pub(crate) fn values_a_row(spec: &ScanSpec, column: u16) -> Result<Option<f64>> 
     if taken.rows_out == 0 {
         return Ok(None);
     }
-    let found = taken.groups_out as f64 / taken.rows_out as f64;
-    spec.counts.keep_values_a_row(table.id(), found);
-    Ok(Some(found))
+    Ok(Some(taken.groups_out as f64 / taken.rows_out as f64))
 }
 
 /// Looks for the keys of a scan's filter in a share of its table's pages, by the drive's matcher alone. The inner error is why it looks

@@ -12,6 +12,7 @@ mod access;
 mod assumed;
 mod batches;
 mod cut;
+pub(crate) mod distinct;
 pub(crate) mod estimate;
 mod exec;
 mod groups;
