@@ -564,3 +564,64 @@ async fn few_keys_of_a_join_are_looked_up_in_an_index() {
 fn first_lines(lines: &[String]) -> &[String] {
     &lines[..lines.len().min(5)]
 }
+
+/// The rows that a plan expects of the operators whose lines begin so, and those that came out.
+async fn expected_and_actual(s: &Session, sql: &str, operator: &str) -> Vec<(u64, u64)> {
+    let plan = rows(s, &format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
+    let lines = plan.lines().filter(|l| l.contains(operator));
+    let number = |line: &str, before: &str| {
+        let (_, rest) = line.split_once(before).unwrap_or_else(|| panic!("{before} is in {line}"));
+        let mut words = rest.split(|c: char| !c.is_ascii_digit() && c != '.' && !c.is_alphabetic());
+        let value: f64 = words.next().unwrap().parse().unwrap();
+        // DataFusion writes 12000 rows as 12.00 K.
+        let factor = if words.next() == Some("K") { 1000.0 } else { 1.0 };
+        (value * factor) as u64
+    };
+    lines.map(|l| (number(l, "expected_rows="), number(l, "output_rows="))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_says_how_many_rows_each_operator_is_expected_to_answer() {
+    let s = session(&database(), 1, Offload::Auto, "cost").await;
+    for sql in [
+        "CREATE TABLE town (id INTEGER PRIMARY KEY, country VARCHAR)",
+        "INSERT INTO town SELECT v, 'country ' || (v * 7919 % 25) FROM generate_series(0, 9999) AS g(v)",
+        "CREATE TABLE trip (town INTEGER, no INTEGER, km INTEGER, PRIMARY KEY (town, no)) WITH (page_bytes = 4096, layout = 'row')",
+        "INSERT INTO trip SELECT v / 12, v % 12, v % 100 FROM generate_series(0, 119999) AS g(v)",
+        "CREATE TABLE visit (town INTEGER, no INTEGER, guest VARCHAR)",
+        "INSERT INTO visit SELECT v * 7919 % 120000 / 12, v * 7919 % 12, 'guest ' || (v % 31) FROM generate_series(0, 199999) AS g(v)",
+    ] {
+        run(&s, sql).await;
+    }
+    let near = |(expected, actual): (u64, u64)| {
+        assert!(expected <= actual * 2 && actual <= expected * 2, "{expected} expected, {actual} came");
+    };
+    let plain = rows(&s, "EXPLAIN SELECT * FROM town").await.join("\n");
+    assert!(plain.contains("physical_plan") && plain.contains("expected_rows=10000"), "{plain}");
+    // Text: a page shows how many values there are.
+    let groups = expected_and_actual(&s, "SELECT guest, count(*) FROM visit GROUP BY guest", "Final").await;
+    assert!(!groups.is_empty());
+    groups.into_iter().for_each(near);
+    // The first column of a key of two.
+    let sql = "SELECT town, count(*) FROM trip WHERE km >= 0 GROUP BY town";
+    expected_and_actual(&s, sql, "AggregateExec").await.into_iter().for_each(near);
+    // The keys of a build side reduce what the scan of the probe side answers.
+    let sql = "SELECT count(*) FROM town JOIN trip ON trip.town = town.id WHERE town.id % 100 = 7";
+    let scans = expected_and_actual(&s, sql, "LodeScanExec: table=trip").await;
+    assert_eq!(scans.len(), 1);
+    scans.into_iter().for_each(near);
+    // A key of two columns: each visit meets one trip.
+    let sql =
+        "SELECT count(*) FROM trip JOIN visit ON trip.town = visit.town AND trip.no = visit.no WHERE km < 50";
+    let joins = expected_and_actual(&s, sql, "JoinExec").await;
+    assert_eq!(joins.len(), 1);
+    joins.into_iter().for_each(near);
+    // What other operators know goes through nested joins, limits and windows.
+    run(&s, "SET lode.join = 'nested'").await;
+    let sql = "SELECT count(*) FROM visit JOIN trip ON trip.town = visit.town AND trip.no = visit.no";
+    let joins = expected_and_actual(&s, sql, "LookUpJoinExec").await;
+    assert_eq!(joins.len(), 1);
+    joins.into_iter().for_each(near);
+    let sql = "SELECT id, row_number() OVER (ORDER BY country) FROM town";
+    expected_and_actual(&s, sql, "Window").await.into_iter().for_each(near);
+}

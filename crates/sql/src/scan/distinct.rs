@@ -17,10 +17,10 @@ use super::estimate::values_a_row;
 use super::sample::draw;
 use super::{ScanSpec, engine_error};
 
-/// A table of fewer pages is not looked at.
-const PAGES_MIN: u64 = 8;
-/// The rows of a page that are looked at.
-const ROWS_MAX: usize = 4096;
+/// The rows of a page whose values are looked at, which takes long where they are packed.
+const NEIGHBOURS_MAX: usize = 1024;
+/// The rows of a page whose codes are counted.
+const CODES_MAX: usize = 4096;
 
 /// How many different values a column of the scan's table has; `None` where one page does not say it. On a modelled device, whose host
 /// has no page at hand, the drive says it of the first column of a key.
@@ -32,7 +32,7 @@ pub(crate) fn distinct_in_table(spec: &ScanSpec, column: u16) -> Result<Option<f
     let key = &table.def().primary_key;
     let is_first = matches!(&key[..], [first, _, ..] if *first == column);
     let is_text = matches!(table.schema().columns[at].data_type, DataType::Text | DataType::Bytea);
-    if !(is_first || is_text) || table.pages() < PAGES_MIN {
+    if !(is_first || is_text) {
         return Ok(None);
     }
     if let Some(known) = spec.counts.distinct(table.id(), column) {
@@ -67,7 +67,7 @@ fn page_of(spec: &ScanSpec, column: u16) -> Result<Option<Column>> {
 
 /// Values a row, in rows that are in the order of the values.
 fn by_neighbours(page: &Column) -> f64 {
-    let rows = page.rows().min(ROWS_MAX);
+    let rows = page.rows().min(NEIGHBOURS_MAX);
     let values = (0..rows).map(|row| page.value(row));
     let (mut changes, mut before) = (0, None);
     for value in values {
@@ -81,7 +81,7 @@ fn by_neighbours(page: &Column) -> f64 {
 fn by_dictionary(page: &Column, rows: f64) -> Option<f64> {
     let Values::Dict { code_width, codes, dictionary } = page.values() else { return None };
     let mut found = vec![0_u32; dictionary.rows()];
-    let looked_at = page.rows().min(ROWS_MAX);
+    let looked_at = page.rows().min(CODES_MAX);
     for row in (0..looked_at).filter(|&row| !page.is_null(row)) {
         let code = match code_width {
             1 => usize::from(codes[row]),

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::arrow::array::AsArray;
 use lode_bench::joins::{Joined, Plan, run as run_plan};
 use lode_sql::{Offload, Session};
 
@@ -29,6 +30,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 50)]
     queries: usize,
 
+    /// Run query N alone, and show its plan and that of the best order with what each operator did
+    #[arg(long, value_name = "N", conflicts_with = "json")]
+    explain: Option<usize>,
+
     /// The size of the tables: 1 is up to a million rows each
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     scale: f64,
@@ -51,6 +56,8 @@ pub(super) struct Args {
 
 /// A plan that takes at most this many times the best order's time counts as good.
 const GOOD_MAX: f64 = 1.2;
+/// A query that runs for less than this is not counted: that is less than to plan it takes.
+const SHORT: Duration = Duration::from_millis(5);
 /// The largest scale.
 const SCALE_MAX: f64 = 100.0;
 
@@ -64,7 +71,19 @@ pub(super) fn run(args: Args) -> CliResult {
     let dir = tempfile::tempdir().map_err(|e| CliError::Failed(format!("temporary directory: {e}")))?;
     let path = dir.path().join("joins.lode");
     let opened = create(&path, args.resources, Offload::Auto)?;
-    let plan = Plan { queries: args.queries, scale: args.scale, orders: args.orders, seed: args.seed };
+    if args.explain.is_some_and(|n| n >= args.queries) {
+        return Err(CliError::Usage(format!(
+            "--explain must be below {}, the number of queries",
+            args.queries
+        )));
+    }
+    let plan = Plan {
+        queries: args.queries,
+        only: args.explain,
+        scale: args.scale,
+        orders: args.orders,
+        seed: args.seed,
+    };
     let mut table = TextTable::new(&[
         ">query",
         ">tables",
@@ -77,12 +96,26 @@ pub(super) fn run(args: Args) -> CliResult {
         "best order",
     ]);
     let mut ratios: Vec<f64> = Vec::new();
+    let mut explained = Vec::new();
+    let mut short = 0;
     let mut unordered: Vec<f64> = Vec::new();
     let mut printed: CliResult = Ok(());
     let session = Arc::clone(&opened.session);
     let ran = args.resources.block_on(run_joins(&session, &plan, &mut |joined| {
-        ratios.push(joined.ratio());
-        if let Some(took) = joined.unordered {
+        if args.explain.is_some() {
+            explained = vec![
+                joined.sql.clone(),
+                format!("EXPLAIN ANALYZE {}", joined.sql),
+                format!("SET lode.join_order = '{}'", joined.best_order),
+                format!("EXPLAIN ANALYZE {}", joined.sql),
+            ];
+        }
+        if joined.planned < SHORT {
+            short += 1;
+        } else {
+            ratios.push(joined.ratio());
+        }
+        if let Some(took) = joined.unordered.filter(|_| joined.planned >= SHORT) {
             unordered.push(took.as_secs_f64() / joined.planned.as_secs_f64());
         }
         if !args.json {
@@ -98,18 +131,39 @@ pub(super) fn run(args: Args) -> CliResult {
         return Ok(());
     }
     println_quietly(table.render().trim_end())?;
+    if !explained.is_empty() {
+        return args.resources.block_on(shown(&session, &explained));
+    }
     let good = ratios.iter().filter(|r| **r <= GOOD_MAX).count();
     let worst = ratios.iter().copied().fold(0.0, f64::max);
     println_quietly(&format!(
-        "\nTimes in milliseconds. The plan takes at most {GOOD_MAX} times the best order's time in {good} of {}; \
+        "\nTimes in milliseconds. {short} queries run for less than {} ms as planned and are not counted. Of the others the plan takes at most {GOOD_MAX} times the best order's time in {good} of {}; \
          geometric mean {:.2}, worst {worst:.2}. In the order of FROM {} queries take {:.1} times as long as planned (geometric mean), \
          the other {} are stopped at 10 times.",
+        SHORT.as_millis(),
         ratios.len(),
         mean(&ratios),
         unordered.len(),
         mean(&unordered),
         ratios.len() - unordered.len()
     ))
+}
+
+/// Prints a query and its plans.
+async fn shown(session: &Session, statements: &[String]) -> CliResult {
+    let [query, plan, order, best] = statements else { return Ok(()) };
+    println_quietly(&format!("\n{query}\n\nAs planned:"))?;
+    println_quietly(&plan_of(session, plan).await?)?;
+    session.execute(order).await?;
+    println_quietly(&format!("\n{order}:"))?;
+    println_quietly(&plan_of(session, best).await?)
+}
+
+/// The plan that EXPLAIN answers.
+async fn plan_of(session: &Session, sql: &str) -> CliResult<String> {
+    let rows = session.collect(sql).await?;
+    let texts = rows.iter().flat_map(|batch| batch.column(1).as_string::<i32>().iter().flatten());
+    Ok(texts.collect::<Vec<_>>().join("\n"))
 }
 
 async fn run_joins(
