@@ -15,7 +15,7 @@ pub struct Table {
     /// Columns and keys, as in CREATE TABLE.
     columns: &'static str,
     /// Columns of the page index.
-    page_index: &'static str,
+    pub(crate) page_index: &'static str,
 }
 
 /// How a table's pages are laid out.

@@ -12,6 +12,7 @@
 //! leaves that choice as it is.
 
 mod cardinality;
+mod carried;
 mod cost;
 mod early;
 mod estimate;
@@ -37,6 +38,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use self::cardinality::Cardinality;
+use self::carried::Carried;
 use self::forced::ForcedOrder;
 use self::inputs::Inputs;
 use self::region::Region;
@@ -171,7 +173,7 @@ fn ordered(
         },
     };
     let tree = match by.join {
-        JoinBy::Hash => order::cheapest(&mut rows, by.threads, &first),
+        JoinBy::Hash => order::cheapest(&mut rows, &Carried::of(&region), by.threads, &first),
         JoinBy::Nested => order::left_deep(&mut rows, &first, &|input, others| {
             join::may_look_up(&region.inputs[input], &region.columns_met(input, others))
         }),

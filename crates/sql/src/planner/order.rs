@@ -14,7 +14,8 @@ use std::collections::HashMap;
 use datafusion::physical_plan::joins::PartitionMode;
 
 use super::cardinality::Cardinality;
-use super::cost::{self, JoinRows};
+use super::carried::Carried;
+use super::cost::{self, JoinColumns, JoinRows};
 use super::inputs::Inputs;
 
 /// Up to this many inputs the best order is searched; with more, a good one.
@@ -75,8 +76,13 @@ impl Way {
 ///
 /// # Errors
 /// When nothing equates an input of `first` with those before it.
-pub(super) fn cheapest(of: &mut Cardinality, threads: usize, first: &[usize]) -> Result<Tree, CrossJoin> {
-    let mut search = Search { of, threads, ways: HashMap::new() };
+pub(super) fn cheapest(
+    of: &mut Cardinality,
+    carried: &Carried,
+    threads: usize,
+    first: &[usize],
+) -> Result<Tree, CrossJoin> {
+    let mut search = Search { of, carried, threads, ways: HashMap::new() };
     let all = Inputs::first(search.of.inputs.len());
     all.iter().for_each(|i| search.start(i));
     let mut parts = search.of.components(all);
@@ -189,6 +195,7 @@ fn step_cost(
 
 struct Search<'a> {
     of: &'a mut Cardinality,
+    carried: &'a Carried,
     threads: usize,
     ways: HashMap<Inputs, Vec<Way>>,
 }
@@ -270,7 +277,7 @@ impl Search<'_> {
         let probe_rows = self.of.rows(probe) * least;
         let rows = JoinRows { build: build_rows, probe: probe_rows, out: self.of.rows(build.or(probe)) };
         let cost = match self.of.connects(build, probe) {
-            true => cost::hash_join(rows, self.threads),
+            true => cost::hash_join(rows, &self.columns(build, probe), self.threads),
             false => cost::nested_loops(rows, self.threads),
         };
         let asked = probe.iter().filter(|&i| shares[i] < 1.0).map(|i| self.of.inputs[i].looked_up);
@@ -295,6 +302,18 @@ impl Search<'_> {
                 Some(_) => {}
                 None => ways.push(way),
             }
+        }
+    }
+
+    /// What the rows of a join have.
+    fn columns(&mut self, build: Inputs, probe: Inputs) -> JoinColumns {
+        let all = build.or(probe);
+        JoinColumns {
+            build: self.carried.width(build, build),
+            probe: self.carried.width(probe, probe),
+            out: self.carried.width(all, all),
+            out_of_build: self.carried.width(build, all).columns,
+            is_array: self.of.is_array(build, probe),
         }
     }
 

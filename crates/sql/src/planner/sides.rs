@@ -6,7 +6,9 @@ use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
-use super::cost::{self, JoinRows};
+use super::cardinality::is_dense;
+use super::carried::RowWidth;
+use super::cost::{self, JoinColumns, JoinRows};
 use super::estimate::{Estimate, estimate, of_join};
 use super::excludes;
 use crate::columns::place_of;
@@ -24,9 +26,12 @@ pub(super) fn chosen(plan: Arc<dyn ExecutionPlan>, threads: usize) -> Result<Arc
     let other_way = keys.iter().map(|&(a, b)| (b, a)).collect::<Vec<_>>();
     let sends =
         |join_type| excludes(join_type, false) && join.null_equality() == NullEquality::NullEqualsNothing;
-    let kept = cost_of(&left, &right, if sends(*join.join_type()) { &keys } else { &[] }, out, threads);
+    let columns = columns_of(join, &left, false);
+    let sent = if sends(*join.join_type()) { &keys[..] } else { &[] };
+    let kept = cost_of(&left, &right, sent, out, &columns, threads);
+    let columns = columns_of(join, &right, true);
     let sent = if sends(join.join_type().swap()) { &other_way[..] } else { &[] };
-    let swapped = cost_of(&right, &left, sent, out, threads);
+    let swapped = cost_of(&right, &left, sent, out, &columns, threads);
     if swapped.0 >= kept.0 {
         return Ok(plan);
     }
@@ -35,12 +40,39 @@ pub(super) fn chosen(plan: Arc<dyn ExecutionPlan>, threads: usize) -> Result<Arc
     join.swap_inputs(if both { PartitionMode::Partitioned } else { PartitionMode::CollectLeft })
 }
 
+/// What the rows of a join have, with its build side first; that is the right one if it is swapped.
+fn columns_of(join: &HashJoinExec, build: &Estimate, is_swapped: bool) -> JoinColumns {
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let (of_build, of_probe) = if is_swapped { (right, left) } else { (left, right) };
+    let out = join.schema();
+    let answers_both = out.fields().len() > of_build.fields().len().max(of_probe.fields().len());
+    let is_array = match join.on() {
+        [(left, right)] => {
+            let key = if is_swapped { right } else { left };
+            place_of(key).is_some_and(|c| {
+                let is_integer = of_build.field(c).data_type().is_integer();
+                is_integer && is_dense(build.distinct(c), build.columns[c].domain)
+            })
+        }
+        _ => false,
+    };
+    let build = RowWidth::of(&of_build);
+    JoinColumns {
+        build,
+        probe: RowWidth::of(&of_probe),
+        out: RowWidth::of(&out),
+        out_of_build: if answers_both { build.columns } else { 0.0 },
+        is_array,
+    }
+}
+
 /// The cost of a join that sends these keys, columns of the build side and of the probe side; and its mode.
 fn cost_of(
     build: &Estimate,
     probe: &Estimate,
     sent: &[(usize, usize)],
     out: f64,
+    columns: &JoinColumns,
     threads: usize,
 ) -> (f64, PartitionMode) {
     let mut share: f64 = 1.0;
@@ -52,6 +84,6 @@ fn cost_of(
     }
     let answered = build.work + probe.work * share;
     let rows = JoinRows { build: build.rows, probe: probe.rows * share, out };
-    let joined = cost::hash_join(rows, threads);
+    let joined = cost::hash_join(rows, columns, threads);
     (joined.total() + answered / threads as f64 + looked_up, joined.mode)
 }

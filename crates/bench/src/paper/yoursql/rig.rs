@@ -20,7 +20,7 @@ use crate::paper::run::Run;
 use crate::tpch::Scale;
 use crate::tpch::data::generate;
 use crate::tpch::queries::Query;
-use crate::tpch::schema::{FOREIGN_KEYS, TABLES};
+use crate::tpch::schema::{FOREIGN_KEYS, TABLES, Table};
 
 /// The scale of the tables.
 const SCALE: f64 = 0.25;
@@ -47,6 +47,8 @@ pub(super) enum Pages {
     },
     /// Column pages, encoded.
     Columns,
+    /// The same with the page index of a table of Lode: of all columns that have bounds, but for wide text.
+    Indexed,
 }
 
 impl Pages {
@@ -59,7 +61,7 @@ impl Pages {
     fn bytes(self) -> u64 {
         match self {
             Self::Rows { page_bytes, .. } => page_bytes.into(),
-            Self::Columns => 1 << 20,
+            Self::Columns | Self::Indexed => 1 << 20,
         }
     }
 
@@ -73,19 +75,21 @@ impl Pages {
             Self::Rows { page_bytes, matchable: true } => format!("matchable_{page_bytes}"),
             Self::Rows { page_bytes, matchable: false } => page_bytes.to_string(),
             Self::Columns => "columns".into(),
+            Self::Indexed => "indexed".into(),
         }
     }
 
-    /// Options of the table. The page index has the key alone, so that it excludes no page for another column.
-    fn options(self, key: &str) -> String {
+    /// Options of a table. The page index has the key alone, so that it excludes no page for another column, unless it is Lode's.
+    fn options(self, of: &Table) -> String {
         let pages = match self {
             Self::Rows { page_bytes, matchable } => {
                 let encoding = if matchable { "matchable" } else { "plain" };
                 format!("layout = 'row', page_bytes = {page_bytes}, encoding = '{encoding}'")
             }
-            Self::Columns => "layout = 'column', changes = 'pages'".into(),
+            Self::Columns | Self::Indexed => "layout = 'column', changes = 'pages'".into(),
         };
-        format!("WITH ({pages}, page_index = '{key}')")
+        let indexed = if self == Self::Indexed { of.page_index } else { of.first_column() };
+        format!("WITH ({pages}, page_index = '{indexed}')")
     }
 }
 
@@ -221,7 +225,7 @@ impl Rig {
             return Ok((name, *rows));
         }
         let of_tpch = TABLES.iter().find(|t| t.name == table).expect("a table of TPC-H");
-        let create = of_tpch.create_as(&name, &pages.options(of_tpch.first_column()));
+        let create = of_tpch.create_as(&name, &pages.options(of_tpch));
         let (session, scale) = (&self.open().session, self.scale);
         let rows = self.runtime.block_on(async {
             session.execute(&create).await?;

@@ -101,7 +101,9 @@ impl System {
             Self::LodeRows => {
                 "the tables and indexes of YourSQL, planned by cost: hash joins, keys sent through indexes where few rows have them"
             }
-            Self::Lode => "the same, with the drive's page index, filters and aggregates where they pay",
+            Self::Lode => {
+                "column pages and hash joins, with the drive's page index, filters and aggregates where they pay"
+            }
         }
     }
 
@@ -132,7 +134,7 @@ impl System {
             Self::OptPs => Plan { level: Offload::Hints, prefetch: false, ..early },
             Self::YourSql => Plan { level: Offload::Hints, ..early },
             Self::Strong => strong,
-            Self::Lode => Plan { level: Offload::Auto, ..strong },
+            Self::Lode => Plan { pages: Pages::Indexed, level: Offload::Auto, ..strong },
             Self::LodeRows => Plan { pages: Pages::YOURSQL, level: Offload::Auto, ..strong },
         }
     }
