@@ -49,7 +49,7 @@ impl Query {
         }
         let mut filtered = 0;
         for &t in &tables {
-            if r.once_in(2) {
+            if r.once_in(3) {
                 conditions.extend(filter(r, t, &all[t]));
                 filtered += 1;
             }
@@ -105,7 +105,7 @@ fn filter(r: &mut Random, number: usize, table: &TableSpec) -> Vec<String> {
         1 => vec![format!("t{number}.a = {a}"), format!("t{number}.b = {}", a / table.b_width)],
         2 => vec![format!("t{number}.b = {}", r.below(table.b_values()))],
         3 => vec![format!("t{number}.s = 'value {a}'"), format!("t{number}.a = {a}")],
-        _ => vec![format!("t{number}.c < {}", log_uniform(r, 5, C_VALUES / 2))],
+        _ => vec![format!("t{number}.c < {}", log_uniform(r, C_VALUES / 100, C_VALUES))],
     }
 }
 

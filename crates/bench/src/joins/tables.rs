@@ -11,7 +11,7 @@
 use lode_base::random::Random;
 
 /// The fewest and most rows of a table at scale 1.
-const ROWS: (u64, u64) = (200, 1_000_000);
+const ROWS: (u64, u64) = (1000, 1_000_000);
 /// Values of `c`.
 pub(super) const C_VALUES: u64 = 10_000;
 /// A prime: hashes are below it.
@@ -46,7 +46,7 @@ pub(super) fn tables(r: &mut Random, count: usize, scale: f64) -> Vec<TableSpec>
     let mut all: Vec<TableSpec> = Vec::with_capacity(count);
     for at in 0..count {
         // The first is the largest, so that there is something to choose.
-        let rows = if at == 0 { ROWS.1 } else { log_uniform(r, ROWS.0, ROWS.1 / 2) };
+        let rows = if at == 0 { ROWS.1 } else { log_uniform(r, ROWS.0, ROWS.1) };
         let rows = ((rows as f64 * scale) as u64).max(10);
         let a_values = log_uniform(r, 2, (rows / 2).clamp(3, 2000));
         all.push(TableSpec {
