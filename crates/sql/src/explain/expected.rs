@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 
 use crate::key_sets::sets_of;
 use crate::planner;
@@ -61,6 +62,8 @@ fn noted(plan: &Arc<dyn ExecutionPlan>, rows: &mut Vec<u64>) -> Result<Below> {
     if let Some(scan) = plan.downcast_ref::<LodeScanExec>() {
         below.looked_up.extend(scan.key_filters().iter().map(|f| (f.keys().clone(), f.share())));
     }
-    rows[at] = (planner::rows(plan)? * below.share()).round().max(1.0) as u64;
+    // An estimate is never 0; this is no estimate.
+    let is_empty = plan.is::<EmptyExec>();
+    rows[at] = if is_empty { 0 } else { (planner::rows(plan)? * below.share()).round().max(1.0) as u64 };
     Ok(below)
 }

@@ -18,7 +18,7 @@ use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, JoinOnRef, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
@@ -33,6 +33,8 @@ use crate::scan::{GroupForm, LodeScanExec, ScanSpec, engine_error};
 
 /// The share of rows that is assumed to pass a condition that nothing is known of.
 const UNKNOWN_SHARE: f64 = 1.0 / 3.0;
+/// The same of an equality with something computed.
+const UNKNOWN_EQUAL_SHARE: f64 = 0.1;
 /// The rows of a source that says nothing.
 const UNKNOWN_ROWS: f64 = 1000.0;
 /// A text column without a key is assumed to have one value for so many rows.
@@ -239,6 +241,7 @@ fn share_of(e: &Arc<dyn PhysicalExpr>, below: &Estimate) -> f64 {
         (Operator::Eq, Some(c), _) if is_constant(b.right()) => 1.0 / below.distinct(c),
         (Operator::Eq, _, Some(c)) if is_constant(b.left()) => 1.0 / below.distinct(c),
         (Operator::Eq, Some(c), Some(d)) => 1.0 / below.distinct(c).max(below.distinct(d)),
+        (Operator::Eq, ..) => UNKNOWN_EQUAL_SHARE,
         _ => UNKNOWN_SHARE,
     }
 }
@@ -287,7 +290,7 @@ fn of_places(of: Estimate, places: Option<&[usize]>) -> Estimate {
 #[derive(Clone, Copy)]
 struct Pairs<'a> {
     join_type: JoinType,
-    on: &'a [(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)],
+    on: JoinOnRef<'a>,
     /// The rows of the side whose key the columns are, if they are one: with two such sides, of the larger.
     key_rows: Option<f64>,
     /// The share of those with equal keys.

@@ -30,6 +30,8 @@ pub(super) const INDEX_PART_MAX: u64 = 4;
 const ROWS_A_PAGE_PASS: u64 = 16;
 /// A sample of fewer rows that finds none gives way to what bounds say.
 const FEW_ROWS: u64 = 5000;
+/// The most of a page's rows that are expected to pass where a sample of whole pages found none.
+const PART_OF_A_PAGE: f64 = 0.5;
 /// Up to this many pages of an index are read by one thread.
 const FEW_PAGES_MAX: u64 = 16;
 
@@ -96,6 +98,10 @@ impl Access {
                     // Few rows of which none passes say little.
                     Some(s) if s.share == 0.0 && s.pages * table.rows() < FEW_ROWS * table.pages() => {
                         otherwise().map(|share| share.min(s.high))?
+                    }
+                    // All rows that pass may lie on a page that was not drawn.
+                    Some(s) if s.share == 0.0 && s.pages < table.pages() => {
+                        otherwise()?.min(s.high).min(PART_OF_A_PAGE / table.pages() as f64)
                     }
                     Some(s) => s.share,
                     None => otherwise()?,
