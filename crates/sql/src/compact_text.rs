@@ -84,7 +84,7 @@ fn below_exchanges(build: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
 
 /// The operator.
 #[derive(Debug)]
-struct CompactTextExec {
+pub(crate) struct CompactTextExec {
     input: Arc<dyn ExecutionPlan>,
 }
 

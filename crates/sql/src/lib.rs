@@ -19,6 +19,7 @@ mod copy;
 mod copy_stream;
 pub mod counts;
 mod create_like;
+mod cross_joins;
 mod cursor;
 mod cursors;
 mod ddl;

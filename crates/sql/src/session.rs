@@ -33,6 +33,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::CatalogAt;
 use crate::config::configure;
+use crate::cross_joins::optimizer_rules;
 use crate::kept::Kept;
 use crate::modelled::ChargeHost;
 use crate::names::{CATALOG, SCHEMA};
@@ -136,6 +137,7 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())
+            .with_optimizer_rules(optimizer_rules())
             .with_physical_optimizer_rules(physical_rules(charges.map(|rule| Arc::new(rule) as _)))
             .build();
         semantics::register(&mut state)?;

@@ -605,6 +605,15 @@ async fn explain_says_how_many_rows_each_operator_is_expected_to_answer() {
     // The first column of a key of two.
     let sql = "SELECT town, count(*) FROM trip WHERE km >= 0 GROUP BY town";
     expected_and_actual(&s, sql, "AggregateExec").await.into_iter().for_each(near);
+    // Rows that are in the table's delta alone.
+    run(&s, "CREATE TABLE pair (a INTEGER, b INTEGER, PRIMARY KEY (a, b)) WITH (changes = 'delta')").await;
+    run(&s, "INSERT INTO pair SELECT v / 2, v % 2 FROM generate_series(0, 999) AS g(v)").await;
+    let groups = expected_and_actual(&s, "SELECT a, count(*) FROM pair GROUP BY a", "Aggregate").await;
+    groups.into_iter().for_each(near);
+    // A set that two scans look up counts once.
+    let sql = "SELECT count(*) FROM town JOIN trip ON trip.town = town.id JOIN visit ON visit.town = trip.town AND visit.no = trip.no \
+               WHERE country = 'country 7'";
+    expected_and_actual(&s, sql, "JoinExec").await.into_iter().for_each(near);
     // The keys of a build side reduce what the scan of the probe side answers.
     let sql = "SELECT count(*) FROM town JOIN trip ON trip.town = town.id WHERE country = 'country 7'";
     let scans = expected_and_actual(&s, sql, "LodeScanExec: table=trip").await;
@@ -641,4 +650,49 @@ async fn rows_on_a_page_that_no_sample_drew_are_expected() {
         missed += u32::from(expected == 1);
     }
     assert_eq!(missed, 0, "a day without a row");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zeros_of_both_signs_in_a_float_key_are_one_value_to_a_join() {
+    let s = session(&database(), 1, Offload::Auto, "cost").await;
+    for sql in [
+        "CREATE TABLE t (d DOUBLE PRECISION)",
+        "INSERT INTO t VALUES (CAST('0' AS DOUBLE PRECISION)), (CAST('-0' AS DOUBLE PRECISION)), (5)",
+        "CREATE TABLE p (d DOUBLE PRECISION PRIMARY KEY)",
+        "INSERT INTO p VALUES (CAST('0' AS DOUBLE PRECISION))",
+        "INSERT INTO p VALUES (CAST('-0' AS DOUBLE PRECISION))",
+    ] {
+        run(&s, sql).await;
+    }
+    assert_eq!(rows(&s, "SELECT count(*) FROM t WHERE d IN (SELECT d FROM p)").await, ["2"]);
+    let sql = "SELECT count(*) FROM t WHERE d IN (SELECT a.d FROM p a JOIN p b ON a.d = b.d)";
+    assert_eq!(rows(&s, sql).await, ["2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_nulls_of_one_join_are_not_those_of_another() {
+    let s = session(&database(), 1, Offload::Auto, "cost").await;
+    run(&s, "CREATE TABLE t (k INTEGER, v INTEGER)").await;
+    run(&s, "INSERT INTO t VALUES (NULL, 1), (1, 1)").await;
+    for (sql, count) in [
+        ("t a JOIN t b ON a.k = b.k JOIN t c ON a.v IS NOT DISTINCT FROM c.v", "2"),
+        ("t a JOIN t b ON a.k IS NOT DISTINCT FROM b.k JOIN t c ON a.v = c.v", "4"),
+        ("t a, t b, t c WHERE a.k = b.k AND a.k IS NOT DISTINCT FROM c.k", "1"),
+        ("t a, t b, t c WHERE a.k IS NOT DISTINCT FROM b.k AND b.k IS NOT DISTINCT FROM c.k", "2"),
+    ] {
+        assert_eq!(rows(&s, &format!("SELECT count(*) FROM {sql}")).await, [count], "{sql}");
+    }
+}
+
+/// The keys of a join were asked for twice for each of its sides: 30 tables took minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_of_forty_tables_is_planned() {
+    let s = session(&database(), 1, Offload::Auto, "cost").await;
+    let columns = (0..40).map(|n| format!(", a{n} INTEGER")).collect::<String>();
+    run(&s, &format!("CREATE TABLE f (id INTEGER PRIMARY KEY{columns})")).await;
+    run(&s, &format!("INSERT INTO f VALUES (1{})", ", 7".repeat(40))).await;
+    run(&s, "CREATE TABLE d (id INTEGER PRIMARY KEY)").await;
+    run(&s, "INSERT INTO d VALUES (7), (8)").await;
+    let joins = (0..40).map(|n| format!(" JOIN d AS d{n} ON f.a{n} = d{n}.id")).collect::<String>();
+    assert_eq!(rows(&s, &format!("SELECT count(*) FROM f{joins}")).await, ["1"]);
 }

@@ -78,6 +78,7 @@ pub struct Joined {
     /// The best of the forced orders.
     pub best: Duration,
     /// That order.
+    /// It is empty, as where the planner chooses, if all were stopped.
     pub best_order: String,
     /// The forced orders that were run to their end.
     pub orders: usize,
@@ -202,7 +203,12 @@ async fn measured(
         planned = planned.min(timer.whole().await?.took);
     }
     execute(session, "SET lode.planner = 'off'").await?;
-    let unordered = timer.within(planned).await?.map(|ran| ran.took);
+    let mut unordered = timer.within(planned).await?.map(|ran| ran.took);
+    if let Some(took) = &mut unordered {
+        for _ in 1..RUNS {
+            *took = timer.whole().await?.took.min(*took);
+        }
+    }
     execute(session, "SET lode.planner = 'cost'").await?;
     Ok(Joined {
         number,

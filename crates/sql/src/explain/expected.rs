@@ -34,10 +34,18 @@ impl Below {
         self
     }
 
-    /// The share of the rows that sets from above let through.
+    /// The share of the rows that sets from above let through. A set counts once, however many scans look it up: a join of two that do has
+    /// rows with the keys of both.
     fn share(&self) -> f64 {
-        let is_from_above = |keys: &Arc<JoinKeys>| !self.made.iter().any(|made| Arc::ptr_eq(made, keys));
-        self.looked_up.iter().filter(|(keys, _)| is_from_above(keys)).map(|(_, share)| share).product()
+        let mut share = 1.0;
+        for (at, (keys, of_keys)) in self.looked_up.iter().enumerate() {
+            let is_from_above = !self.made.iter().any(|made| Arc::ptr_eq(made, keys));
+            let is_first = !self.looked_up[..at].iter().any(|(known, _)| Arc::ptr_eq(known, keys));
+            if is_from_above && is_first {
+                share *= of_keys;
+            }
+        }
+        share
     }
 }
 

@@ -114,6 +114,11 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     join.builder().with_new_children(vec![build, probe])?.build_exec().map(Some)
 }
 
+/// Whether an operator passes its input on and collects keys.
+pub(crate) fn collects_keys(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<CollectKeysExec>()
+}
+
 /// The sets that an operator makes of keys.
 pub(crate) fn sets_of(plan: &Arc<dyn ExecutionPlan>) -> impl Iterator<Item = &Arc<JoinKeys>> {
     plan.downcast_ref::<CollectKeysExec>().into_iter().flat_map(CollectKeysExec::sets)

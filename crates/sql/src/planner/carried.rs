@@ -26,7 +26,10 @@ impl RowWidth {
     }
 
     fn and(self, data_type: &DataType) -> Self {
-        let bytes = data_type.primitive_width().unwrap_or(VIEW_BYTES);
+        let bytes = match data_type {
+            DataType::Boolean => 1,
+            other => other.primitive_width().unwrap_or(VIEW_BYTES),
+        };
         Self { columns: self.columns + 1.0, bytes: self.bytes + bytes as f64 }
     }
 }

@@ -45,13 +45,23 @@ fn columns_of(join: &HashJoinExec, build: &Estimate, is_swapped: bool) -> JoinCo
     let (left, right) = (join.left().schema(), join.right().schema());
     let (of_build, of_probe) = if is_swapped { (right, left) } else { (left, right) };
     let out = join.schema();
-    let answers_both = out.fields().len() > of_build.fields().len().max(of_probe.fields().len());
+    let lefts = join.left().schema().fields().len();
+    // A semi-join that answers its build side goes through it once, at its end.
+    let answers_both = !matches!(
+        join.join_type(),
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi | JoinType::RightAnti
+    );
+    let is_of_build = |place: &usize| answers_both && (*place < lefts) != is_swapped;
+    let out_of_build = match &join.projection {
+        Some(places) => places.iter().filter(|place| is_of_build(place)).count(),
+        None => (0..out.fields().len()).filter(is_of_build).count(),
+    };
     let is_array = match join.on() {
         [(left, right)] => {
             let key = if is_swapped { right } else { left };
             place_of(key).is_some_and(|c| {
                 let is_integer = of_build.field(c).data_type().is_integer();
-                is_integer && is_dense(build.distinct(c), build.columns[c].domain)
+                is_integer && is_dense(build.rows, build.columns[c].span)
             })
         }
         _ => false,
@@ -61,7 +71,7 @@ fn columns_of(join: &HashJoinExec, build: &Estimate, is_swapped: bool) -> JoinCo
         build,
         probe: RowWidth::of(&of_probe),
         out: RowWidth::of(&out),
-        out_of_build: if answers_both { build.columns } else { 0.0 },
+        out_of_build: out_of_build as f64,
         is_array,
     }
 }

@@ -19,7 +19,8 @@ use crate::table::TextTable;
 #[command(
     long_about = "Join 4 to 8 random tables as planned, and in many forced orders.\n\n\
         A seed makes tables with skewed and correlated values, and queries on them. Each query runs as planned, in the order of FROM, \
-        and in up to 40 other orders, each warm, the least of five times. All answers must agree. Times are those of running, beside what \
+        and in up to 40 other orders, each warm. Of the plan and of the best order, which then run in turn, the least of ten times counts; of others, of five. An order that takes \
+        half as long again is run once, and is stopped at ten times. All answers must agree. Times are those of running, beside what \
         planning takes. The ratio is the planned time to that of the best order; below 1 where the plan joins joins, which no forced order does.",
     after_long_help = "EXAMPLES\n    lode bench joins\n    lode bench joins --queries 100 --seed 7\n    \
         lode bench joins --json > joins.jsonl\n\nJSON ROWS\n    One object per line for each query: number, tables, the \
