@@ -24,20 +24,23 @@ pub(super) struct Member {
     pub(super) domain: f64,
     /// Distinct values in the input's rows.
     distinct: f64,
-    /// The values between the least and the greatest, if it is an integer.
-    span: Option<f64>,
+    /// Whether it is an integer.
+    is_integer: bool,
     /// Whether a key set can exclude rows of the input before they are answered.
     pub(super) is_stored: bool,
 }
 
-/// DataFusion makes an array of keys with at most so many values between the least and the greatest, or if so large a share of these is there:
-/// its `perfect_hash_join_small_build_threshold` and `perfect_hash_join_min_key_density`.
-const ARRAY_SPAN: f64 = 1024.0;
+/// DataFusion makes an array of keys of which so large a share of the values between the least and the greatest is there, or of few:
+/// `perfect_hash_join_min_key_density` and `perfect_hash_join_small_build_threshold`. What is known here are the values of the column.
+const ARRAY_ROWS: f64 = 1024.0;
 const ARRAY_SHARE: f64 = 0.15;
+/// Keys that repeat more often are chained, which takes as long as to hash them: 70 ns a row where lines are built by order.
+const ROWS_A_KEY: f64 = 1.1;
 
-/// Whether so many integer keys, between which so many values lie, are found in an array.
-pub(super) fn is_dense(keys: f64, span: Option<f64>) -> bool {
-    span.is_some_and(|span| span <= ARRAY_SPAN || keys >= span * ARRAY_SHARE)
+/// Whether the integer keys of so many rows, of so many values, are found in an array as fast as keys that do not repeat.
+pub(super) fn is_dense(rows: f64, distinct: f64, domain: f64) -> bool {
+    let keys = distinct.min(rows);
+    rows <= keys * ROWS_A_KEY && (keys <= ARRAY_ROWS || keys >= domain * ARRAY_SHARE)
 }
 
 /// What is known of a region's rows.
@@ -59,10 +62,10 @@ impl Cardinality {
                 Some(c) => (of.columns[c].domain, of.distinct(c)),
                 None => (of.rows_before, of.rows),
             };
-            let is_integer = |c: &usize| region.inputs[t.input].schema().field(*c).data_type().is_integer();
-            let span = column.filter(is_integer).and_then(|c| of.columns[c].span);
+            let is_integer =
+                column.is_some_and(|c| region.inputs[t.input].schema().field(c).data_type().is_integer());
             let is_stored = column.is_some_and(|c| of.columns[c].is_stored);
-            Member { input: t.input, column, domain, distinct, span, is_stored }
+            Member { input: t.input, column, domain, distinct, is_integer, is_stored }
         };
         let classes: Vec<Vec<Member>> =
             region.classes.iter().map(|c| c.iter().map(member).collect()).collect();
@@ -100,7 +103,10 @@ impl Cardinality {
         let rows = self.rows(build);
         let mut connecting = self.connecting(build, probe);
         let (Some(class), None) = (connecting.next(), connecting.next()) else { return false };
-        class.iter().filter(|m| build.has(m.input)).any(|m| is_dense(rows, m.span))
+        class
+            .iter()
+            .filter(|m| build.has(m.input))
+            .any(|m| m.is_integer && is_dense(rows, m.distinct, m.domain))
     }
 
     /// The inputs of `all`, in the parts that equalities connect.

@@ -60,15 +60,13 @@ pub(super) struct ColumnEstimate {
     pub(super) domain: f64,
     /// The most distinct values that are left, as far as other columns say that equal it.
     pub(super) most: f64,
-    /// The values between the least and the greatest, if it is an integer with known bounds.
-    pub(super) span: Option<f64>,
     /// Whether a scan below stores it, so that a key set can exclude rows before they are answered.
     pub(super) is_stored: bool,
 }
 
 impl ColumnEstimate {
     fn computed(rows: f64) -> Self {
-        Self { domain: rows.max(1.0), most: f64::INFINITY, span: None, is_stored: false }
+        Self { domain: rows.max(1.0), most: f64::INFINITY, is_stored: false }
     }
 }
 
@@ -198,7 +196,7 @@ fn of_scanned_rows(scan: &LodeScanExec) -> Result<Estimate> {
                 true => rows,
                 false => domain(data_type, bounds, rows, distinct_in_table(spec, c, rows)?),
             };
-            Ok(ColumnEstimate { domain, most: f64::INFINITY, span: bounds.and_then(span), is_stored: true })
+            Ok(ColumnEstimate { domain, most: f64::INFINITY, is_stored: true })
         }
     };
     let passed = (rows * spec.selectivity).max(1.0);
@@ -215,7 +213,7 @@ fn of_scanned_rows(scan: &LodeScanExec) -> Result<Estimate> {
 /// The distinct values of a column with these bounds in a table of `rows` rows, of which a page may have shown how many there are.
 fn domain(data_type: DataType, bounds: Option<&(Value, Value)>, rows: f64, found: Option<f64>) -> f64 {
     let span = match bounds {
-        Some(bounds @ (Value::Int(_), _)) => span(bounds),
+        Some((Value::Int(min), Value::Int(max))) => Some((*max as f64 - *min as f64) + 1.0),
         Some((Value::Decimal(min), Value::Decimal(max))) => Some((*max as f64 - *min as f64) + 1.0),
         Some((Value::Boolean(min), Value::Boolean(max))) => Some(if min == max { 1.0 } else { 2.0 }),
         Some((min, max)) if min == max => Some(1.0),
@@ -226,14 +224,6 @@ fn domain(data_type: DataType, bounds: Option<&(Value, Value)>, rows: f64, found
         _ => rows,
     };
     span.into_iter().chain(found).reduce(f64::min).unwrap_or(assumed).clamp(1.0, rows)
-}
-
-/// The values between two integers, with both.
-fn span(bounds: &(Value, Value)) -> Option<f64> {
-    match bounds {
-        (Value::Int(min), Value::Int(max)) => Some(*max as f64 - *min as f64 + 1.0),
-        _ => None,
-    }
 }
 
 fn projected(below: Estimate, places: impl Iterator<Item = Option<usize>>) -> Estimate {

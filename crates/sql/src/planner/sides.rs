@@ -61,7 +61,7 @@ fn columns_of(join: &HashJoinExec, build: &Estimate, is_swapped: bool) -> JoinCo
             let key = if is_swapped { right } else { left };
             place_of(key).is_some_and(|c| {
                 let is_integer = of_build.field(c).data_type().is_integer();
-                is_integer && is_dense(build.rows, build.columns[c].span)
+                is_integer && is_dense(build.rows, build.distinct(c), build.columns[c].domain)
             })
         }
         _ => false,
