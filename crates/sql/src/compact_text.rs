@@ -20,12 +20,10 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
 };
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -33,6 +31,8 @@ use datafusion::physical_plan::{
     replace_children_if_necessary,
 };
 use futures::StreamExt;
+
+use crate::exchanges::is_exchange;
 
 /// A column with at most so many buffers is left as it is.
 const BUFFERS_MAX: usize = 1;
@@ -75,9 +75,10 @@ fn has_join(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
 
 /// All threads compact what comes out of joins, before it is put together.
 fn below_exchanges(build: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let is_exchange = build.is::<CoalescePartitionsExec>() || build.is::<RepartitionExec>();
     match build.children()[..] {
-        [input] if is_exchange => replace_children_if_necessary(build.clone(), vec![below_exchanges(input)?]),
+        [input] if is_exchange(build) => {
+            replace_children_if_necessary(build.clone(), vec![below_exchanges(input)?])
+        }
         _ => Ok(Arc::new(CompactTextExec { input: build.clone() })),
     }
 }

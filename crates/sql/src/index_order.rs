@@ -21,16 +21,15 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::{NullsAt, OrderColumn};
 
 use crate::columns;
+use crate::exchanges::is_exchange;
 use crate::scan::{FirstRows, LodeScanExec, Ordered, waits_for_subquery};
 
 /// The largest limit, in rows: their keys are kept in memory.
@@ -127,9 +126,7 @@ impl<'a> Path<'a> {
             let outputs = (0..schema.fields().len()).map(|i| columns::column_at(schema, i)).collect();
             return Ok(may.then_some(Self { scan, outputs, predicates: Vec::new() }));
         }
-        let passes_on = plan.is::<CooperativeExec>()
-            || plan.is::<RepartitionExec>()
-            || plan.is::<CoalescePartitionsExec>();
+        let passes_on = plan.is::<CooperativeExec>() || is_exchange(plan);
         let (filter, projection) = (plan.downcast_ref::<FilterExec>(), plan.downcast_ref::<ProjectionExec>());
         if plan.fetch().is_some() || (!passes_on && filter.is_none() && projection.is_none()) {
             return Ok(None);

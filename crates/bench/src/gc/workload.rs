@@ -94,9 +94,7 @@ impl Picker {
     pub fn new(skew: Skew, pages: u64, seed: u64) -> Self {
         let mut random = Random(seed);
         let mut order: Vec<u32> = (0..u32::try_from(pages).expect("fewer than 2^32 pages")).collect();
-        for i in (1..order.len()).rev() {
-            order.swap(i, random.below(i as u64 + 1) as usize);
-        }
+        random.shuffle(&mut order);
         let uniform = skew == Skew::Uniform;
         let cumulative = if uniform { Vec::new() } else { skew.cumulative(pages) };
         Self { random, cumulative, pages: order, uniform }

@@ -7,8 +7,10 @@
 //! ```
 //!
 //! What is compared are the times from the first operator to the last row: all plans of a query take about as long to be made, which is
-//! shown beside. Operators begin before the plan is handed over, so that the two times of a short query cannot be told apart. The forced orders join one table after the other, each with its cheaper side as the build side. A plan may beat them all: with joins
-//! of joins. Source of the kind of data: "How good are query optimizers, really?" (VLDB 2015), which finds that skew and correlation
+//! shown beside. Operators begin before the plan is handed over, so that the two times of a short query cannot be told apart.
+//!
+//! The forced orders join one table after the other, each with its cheaper side as the build side. A plan may beat them all: with joins of
+//! joins. Source of the kind of data: "How good are query optimizers, really?" (VLDB 2015), which finds that skew and correlation
 //! are what estimates fail on.
 
 mod query;
@@ -77,8 +79,7 @@ pub struct Joined {
     pub unordered: Option<Duration>,
     /// The best of the forced orders.
     pub best: Duration,
-    /// That order.
-    /// It is empty, as where the planner chooses, if all were stopped.
+    /// That order. It is empty, as where the planner chooses, if all were stopped.
     pub best_order: String,
     /// The forced orders that were run to their end.
     pub orders: usize,
@@ -184,9 +185,7 @@ async fn measured(
             return Err(BenchError::Orders(what));
         }
         if took.as_secs_f64() < least.as_secs_f64() * RUN_AGAIN_MAX {
-            for _ in 1..RUNS {
-                took = took.min(timer.whole().await?.took);
-            }
+            took = timer.again(took).await?;
         }
         if best.as_ref().is_none_or(|(t, _)| took < *t) {
             best = Some((took, names));
@@ -203,12 +202,10 @@ async fn measured(
         planned = planned.min(timer.whole().await?.took);
     }
     execute(session, "SET lode.planner = 'off'").await?;
-    let mut unordered = timer.within(planned).await?.map(|ran| ran.took);
-    if let Some(took) = &mut unordered {
-        for _ in 1..RUNS {
-            *took = timer.whole().await?.took.min(*took);
-        }
-    }
+    let unordered = match timer.within(planned).await? {
+        Some(ran) => Some(timer.again(ran.took).await?),
+        None => None,
+    };
     execute(session, "SET lode.planner = 'cost'").await?;
     Ok(Joined {
         number,
@@ -245,6 +242,15 @@ impl Timer<'_> {
         let took = start.elapsed() - planning;
         let answer = pretty_format_batches(&rows).map_err(|e| failed(self.sql, e.into()))?.to_string();
         Ok(Ran { planning, took, answer })
+    }
+
+    /// The least time of a run that took `first` and of those after it.
+    async fn again(&self, first: Duration) -> Result<Duration, BenchError> {
+        let mut least = first;
+        for _ in 1..RUNS {
+            least = least.min(self.whole().await?.took);
+        }
+        Ok(least)
     }
 
     /// What planning took, and the rows.

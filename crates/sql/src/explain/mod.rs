@@ -17,7 +17,6 @@ mod text;
 use std::sync::Arc;
 use std::time::Instant;
 
-use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Insert, ObjectName, Query, SetExpr, Statement as Sql};
@@ -27,6 +26,7 @@ use lode_engine::Table;
 use self::text::start_explained;
 use crate::error::state;
 use crate::execute::{change_with, run_sql, some_target, verb};
+use crate::explain_rows::explain_rows;
 use crate::session::plan;
 use crate::statement::{StatementResult, fold, prepare};
 use crate::{Session, SqlError, TransactionStatus, dml, modelled, short};
@@ -136,8 +136,7 @@ async fn explained(
             (schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema, stream::empty())) as _)
         }
     };
-    let columns = ["change".to_owned(), what].map(|text| Arc::new(StringArray::from(vec![text])) as _);
-    let first = stream::iter([Ok(RecordBatch::try_new(schema.clone(), columns.into())?)]);
+    let first = stream::iter([Ok(explain_rows(&schema, &[("change", what)])?)]);
     let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), first.chain(rows)));
     let result = StatementResult::Rows { schema, stream };
     match explain.options.analyze {

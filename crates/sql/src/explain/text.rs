@@ -10,9 +10,7 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
 use datafusion::common::format::ExplainFormat;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Analyze, Explain, LogicalPlan};
@@ -25,6 +23,7 @@ use futures::{StreamExt, stream};
 
 use super::expected::expected_rows;
 use crate::SqlError;
+use crate::explain_rows::explain_rows;
 use crate::session::{check_reads, start};
 
 /// Starts a statement that explains a plan.
@@ -70,9 +69,8 @@ async fn planned(
     let physical = state.query_planner().create_physical_plan(&logical, state).await?;
     let text = AsText { plan: &physical, expected: &expected_rows(&physical)?, is_analyzed: false };
     let schema: SchemaRef = explain.schema.inner().clone();
-    let kinds = ["logical_plan", "physical_plan"].map(str::to_owned);
-    let rows =
-        row_batch(&schema, kinds.to_vec(), vec![logical.display_indent().to_string(), text.to_string()])?;
+    let rows = [("logical_plan", logical.display_indent().to_string()), ("physical_plan", text.to_string())];
+    let rows = explain_rows(&schema, &rows)?;
     Ok((schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter([Ok(rows)])))))
 }
 
@@ -95,14 +93,9 @@ async fn analyzed(
     let rows = ran.map(move |written| {
         written?;
         let text = AsText { plan: &plan, expected: &expected, is_analyzed: true };
-        row_batch(&of, vec!["Plan with Metrics".to_owned()], vec![text.to_string()])
+        explain_rows(&of, &[("Plan with Metrics", text.to_string())])
     });
     Ok((schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema, rows))))
-}
-
-fn row_batch(schema: &SchemaRef, kinds: Vec<String>, texts: Vec<String>) -> Result<RecordBatch> {
-    let columns = [kinds, texts].map(|column| Arc::new(StringArray::from(column)) as _);
-    Ok(RecordBatch::try_new(schema.clone(), columns.into())?)
 }
 
 /// A plan as lines.

@@ -9,12 +9,10 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::LookUps;
 
@@ -23,6 +21,7 @@ use super::exec::{InnerSide, JoinBuffer, LookUpJoinExec};
 use super::inner::Inner;
 use super::keyed::{Asked, KeyedScanExec};
 use crate::columns::place_of;
+use crate::exchanges::is_exchange;
 use crate::key_sets::targets;
 use crate::options::{JoinBy, LodeOptions, Planner};
 use crate::planner;
@@ -129,10 +128,7 @@ fn by_index(
 
 /// Whether a plan answers groups.
 fn is_grouped(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let passes_on = plan.is::<ProjectionExec>()
-        || plan.is::<FilterExec>()
-        || plan.is::<CoalescePartitionsExec>()
-        || plan.is::<RepartitionExec>();
+    let passes_on = plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || is_exchange(plan);
     plan.is::<AggregateExec>() || passes_on && is_grouped(plan.children()[0])
 }
 

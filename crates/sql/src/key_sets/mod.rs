@@ -21,14 +21,13 @@ use std::sync::Arc;
 use datafusion::common::{NullEquality, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use self::collect::{CollectKeysExec, KeyColumn};
 use self::gather::Keys;
 use self::slot::Slot;
+use crate::exchanges::is_exchange;
 use crate::planner::{self, excludes};
 use crate::scan::JoinKeys;
 
@@ -86,9 +85,8 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 return Ok(None);
             };
             let domain = planner::distinct_before(scan, key)?;
-            let share =
-                values.zip(domain).map_or(1.0, |(values, domain)| (values / domain.max(1.0)).min(1.0));
-            if values.is_some() && domain.is_some() && share >= SHARE_MAX {
+            let share = values.zip(domain).map(|(values, domain)| (values / domain.max(1.0)).min(1.0));
+            if share.is_some_and(|share| share >= SHARE_MAX) {
                 return Ok(None);
             }
             match (bounds, range) {
@@ -96,7 +94,9 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 (Some(bounds), None) => range = Some(bounds),
                 (None, _) => is_bounded = false,
             }
-            Ok(Some(Arc::new(scan.with_keys(filter.with_share(share))) as Arc<dyn ExecutionPlan>))
+            Ok(Some(
+                Arc::new(scan.with_keys(filter.with_share(share.unwrap_or(1.0)))) as Arc<dyn ExecutionPlan>
+            ))
         })?;
         let Some(changed) = changed else { continue };
         probe = changed;
@@ -133,6 +133,5 @@ fn collected(build: &Arc<dyn ExecutionPlan>, columns: Vec<KeyColumn>) -> Result<
 }
 
 fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
-    let is_exchange = plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>();
-    (is_exchange && plan.fetch().is_none()).then(|| plan.children()[0])
+    (is_exchange(plan) && plan.fetch().is_none()).then(|| plan.children()[0])
 }

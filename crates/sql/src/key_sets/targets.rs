@@ -15,12 +15,10 @@ use std::sync::Arc;
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
@@ -28,6 +26,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use super::collect::CollectKeysExec;
 use crate::columns::{self, column_at, places_read};
+use crate::exchanges::is_exchange;
 use crate::join::LookUpJoinExec;
 use crate::scan::LodeScanExec;
 
@@ -87,8 +86,7 @@ pub(crate) fn replaced(plan: &Plan, key: &Key, at_scan: &mut AtScan<'_>) -> Resu
         }
         return below(plan, &keys, at_scan);
     }
-    let passes_on = plan.is::<CoalescePartitionsExec>()
-        || plan.is::<RepartitionExec>()
+    let passes_on = is_exchange(plan)
         || plan.is::<CooperativeExec>()
         || plan.is::<SortExec>()
         || plan.is::<SortPreservingMergeExec>()

@@ -9,15 +9,13 @@
 //!
 //! Invariant: the printed numbers of a line add up exactly to the sum before the `=`.
 
-use std::sync::Arc;
-
-use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 use lode_base::{Part, Profile, VirtualDuration};
 use lode_engine::{HostWork, ModelledTime};
 
 use crate::error::state;
+use crate::explain_rows::explain_rows;
 use crate::{Session, SqlError, StatementResult};
 
 /// The rows of EXPLAIN ANALYZE, followed by one row with the modelled time of the statement.
@@ -30,9 +28,7 @@ pub(crate) fn explained(session: &Session, result: StatementResult) -> Result<St
     let (session, of) = (session.clone(), schema.clone());
     let last = stream::once(async move {
         let time = session.last_modelled().expect("the statement has begun");
-        let row = [vec!["Modelled time".to_owned()], vec![describe(&time, host.profile())]];
-        let columns = row.map(|column| Arc::new(StringArray::from(column)) as _);
-        Ok(RecordBatch::try_new(of, columns.into())?)
+        explain_rows(&of, &[("Modelled time", describe(&time, host.profile()))])
     });
     let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), stream.chain(last)));
     Ok(StatementResult::Rows { schema, stream })

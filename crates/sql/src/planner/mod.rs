@@ -31,10 +31,8 @@ use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use self::cardinality::Cardinality;
@@ -43,6 +41,7 @@ use self::forced::ForcedOrder;
 use self::inputs::Inputs;
 use self::region::Region;
 use crate::columns::place_of;
+use crate::exchanges::is_exchange;
 use crate::join;
 use crate::options::{JoinBy, LodeOptions, Planner};
 use crate::scan::LodeScanExec;
@@ -193,6 +192,5 @@ fn column_below(plan: &Arc<dyn ExecutionPlan>, place: usize) -> Option<usize> {
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         return place_of(&aggregate.group_expr().expr().get(place)?.0);
     }
-    let passes_on = plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>();
-    passes_on.then_some(place)
+    is_exchange(plan).then_some(place)
 }

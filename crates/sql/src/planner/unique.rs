@@ -5,16 +5,15 @@ use std::sync::Arc;
 use datafusion::common::JoinType;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use lode_engine::Deferral;
 use lode_page::DataType;
 
 use crate::columns::place_of;
 use crate::compact_text::CompactTextExec;
+use crate::exchanges::is_exchange;
 use crate::key_sets::collects_keys;
 use crate::scan::LodeScanExec;
 
@@ -44,8 +43,7 @@ pub(super) fn keys(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<usize>> {
         let place = |c: usize| projection.expr().iter().position(|p| place_of(&p.expr) == Some(c));
         return placed(&keys(projection.input()), place);
     }
-    let passes_on = plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>();
-    if passes_on || collects_keys(plan) || plan.is::<CompactTextExec>() {
+    if is_exchange(plan) || collects_keys(plan) || plan.is::<CompactTextExec>() {
         return keys(plan.children()[0]);
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {

@@ -41,7 +41,7 @@ pub(crate) fn distinct_in_table(spec: &ScanSpec, column: u16, rows: f64) -> Resu
         return Ok(known);
     }
     let found = if spec.snapshot.host().is_some() {
-        values_a_row(spec, column)?.map(|values| values * rows)
+        if is_first { values_a_row(spec, column)?.map(|values| values * rows) } else { None }
     } else if is_first {
         pages_of(spec, column, 1)?.first().map(|page| by_neighbours(page) * rows)
     } else {

@@ -92,12 +92,11 @@ pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64
     Ok(groups * rows_a_group <= taken.rows_out)
 }
 
-/// How many different values there are for a row of the table in the first column of its primary key, where that has more columns, by
-/// groups of one page: pages are in the order of the key. `None` for another column, and for a table of few pages.
+/// How many different values there are for a row of the table in a column in whose order its pages are, by groups of one page. `None` for
+/// a table of few pages.
 pub(super) fn values_a_row(spec: &ScanSpec, column: u16) -> Result<Option<f64>> {
     let table = &spec.table;
-    let is_first = matches!(&table.def().primary_key[..], [first, _, ..] if *first == column);
-    if !is_first || table.pages() < MODELLED_PART {
+    if table.pages() < MODELLED_PART {
         return Ok(None);
     }
     let of = Aggregation { group_by: vec![column], calls: vec![Call::CountRows], groups_max: GROUPS_MAX };

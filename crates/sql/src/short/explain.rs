@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as Parsed;
 use futures::{StreamExt, stream};
@@ -19,6 +18,7 @@ use lode_engine::{Few, Table};
 use super::access::{Access, RangeAccess};
 use super::plan::{Action, ShortPlan};
 use super::plan_of;
+use crate::explain_rows::explain_rows;
 use crate::statement::{ShortShape as Shape, StatementResult};
 use crate::{Session, SqlError};
 
@@ -37,9 +37,8 @@ pub(crate) async fn explained(
     let Some(shape) = Shape::of(statement, None).map(Arc::new) else { return Ok(result) };
     let Some((plan, _)) = plan_of(session, &shape).await else { return Ok(result) };
     let StatementResult::Rows { schema, stream } = result else { return Ok(result) };
-    let row = [vec!["short_statement".to_owned()], vec![describe(session, &shape, &plan)?]];
-    let columns = row.map(|column| Arc::new(StringArray::from(column)) as _);
-    let last = stream::iter([Ok(RecordBatch::try_new(schema.clone(), columns.into())?)]);
+    let row = explain_rows(&schema, &[("short_statement", describe(session, &shape, &plan)?)])?;
+    let last = stream::iter([Ok(row)]);
     let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), stream.chain(last)));
     Ok(StatementResult::Rows { schema, stream })
 }

@@ -218,10 +218,7 @@ impl State {
         let mut all: Vec<u32> = (plan.rows / 2 + 1..=plan.rows).collect();
         // An id was skipped if its INSERT was interrupted by the end of the run, so only those that were told count.
         all.extend(self.changed.lock().iter().filter(|id| **id > plan.rows));
-        let mut random = Random(plan.seed ^ 0xDE1E);
-        for i in (1..all.len()).rev() {
-            all.swap(i, random.below(i as u64 + 1) as usize);
-        }
+        Random(plan.seed ^ 0xDE1E).shuffle(&mut all);
         *self.doomed.lock() = all;
     }
 

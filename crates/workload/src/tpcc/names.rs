@@ -94,9 +94,7 @@ impl Dice {
     /// Numbers from 1 to `n` in a random order.
     pub fn permutation(&mut self, n: u32) -> Vec<u32> {
         let mut all: Vec<u32> = (1..=n).collect();
-        for i in (1..all.len()).rev() {
-            all.swap(i, self.0.below(i as u64 + 1) as usize);
-        }
+        self.0.shuffle(&mut all);
         all
     }
 }

@@ -83,10 +83,7 @@ const NO_FRAME: u32 = u32::MAX;
 /// and its number of keys.
 pub fn leaves(records: u64, seed: u64) -> Vec<(u64, u32)> {
     let mut order: Vec<u64> = (0..records).collect();
-    let mut random = Random(seed);
-    for i in (1..order.len()).rev() {
-        order.swap(i, random.below(i as u64 + 1) as usize);
-    }
+    Random(seed).shuffle(&mut order);
     let mut leaves = BTreeMap::from([(0, Vec::with_capacity(RECORDS_MAX + 1))]);
     for key in order {
         let (_, leaf) = leaves.range_mut(..=key).next_back().expect("the first leaf begins with key 0");

@@ -69,15 +69,15 @@ pub(super) fn run(args: Args) -> CliResult {
     if args.queries == 0 || args.orders == 0 {
         return Err(CliError::Usage("--queries and --orders must be at least 1".into()));
     }
-    let dir = tempfile::tempdir().map_err(|e| CliError::Failed(format!("temporary directory: {e}")))?;
-    let path = dir.path().join("joins.lode");
-    let opened = create(&path, args.resources, Offload::Auto)?;
     if args.explain.is_some_and(|n| n >= args.queries) {
         return Err(CliError::Usage(format!(
             "--explain must be below {}, the number of queries",
             args.queries
         )));
     }
+    let dir = tempfile::tempdir().map_err(|e| CliError::Failed(format!("temporary directory: {e}")))?;
+    let path = dir.path().join("joins.lode");
+    let opened = create(&path, args.resources, Offload::Auto)?;
     let plan = Plan {
         queries: args.queries,
         only: args.explain,
@@ -97,19 +97,14 @@ pub(super) fn run(args: Args) -> CliResult {
         "best order",
     ]);
     let mut ratios: Vec<f64> = Vec::new();
-    let mut explained = Vec::new();
+    let mut explained = None;
     let mut short = 0;
     let mut unordered: Vec<f64> = Vec::new();
     let mut printed: CliResult = Ok(());
     let session = Arc::clone(&opened.session);
     let ran = args.resources.block_on(run_joins(&session, &plan, &mut |joined| {
         if args.explain.is_some() {
-            explained = vec![
-                joined.sql.clone(),
-                format!("EXPLAIN ANALYZE {}", joined.sql),
-                format!("SET lode.join_order = '{}'", joined.best_order),
-                format!("EXPLAIN ANALYZE {}", joined.sql),
-            ];
+            explained = Some(joined.clone());
         }
         if joined.planned < SHORT {
             short += 1;
@@ -132,8 +127,8 @@ pub(super) fn run(args: Args) -> CliResult {
         return Ok(());
     }
     println_quietly(table.render().trim_end())?;
-    if !explained.is_empty() {
-        return args.resources.block_on(shown(&session, &explained));
+    if let Some(joined) = explained {
+        return args.resources.block_on(shown(&session, &joined));
     }
     let good = ratios.iter().filter(|r| **r <= GOOD_MAX).count();
     let worst = ratios.iter().copied().fold(0.0, f64::max);
@@ -151,13 +146,14 @@ pub(super) fn run(args: Args) -> CliResult {
 }
 
 /// Prints a query and its plans.
-async fn shown(session: &Session, statements: &[String]) -> CliResult {
-    let [query, plan, order, best] = statements else { return Ok(()) };
-    println_quietly(&format!("\n{query}\n\nAs planned:"))?;
-    println_quietly(&plan_of(session, plan).await?)?;
-    session.execute(order).await?;
+async fn shown(session: &Session, of: &Joined) -> CliResult {
+    let analyze = format!("EXPLAIN ANALYZE {}", of.sql);
+    println_quietly(&format!("\n{}\n\nAs planned:", of.sql))?;
+    println_quietly(&plan_of(session, &analyze).await?)?;
+    let order = format!("SET lode.join_order = '{}'", of.best_order);
+    session.execute(&order).await?;
     println_quietly(&format!("\n{order}:"))?;
-    println_quietly(&plan_of(session, best).await?)
+    println_quietly(&plan_of(session, &analyze).await?)
 }
 
 /// The plan that EXPLAIN answers.
