@@ -11,7 +11,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::format::ExplainFormat;
+use datafusion::common::format::{ExplainAnalyzeCategories, ExplainFormat, MetricType};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Analyze, Explain, LogicalPlan};
 use datafusion::physical_plan::analyze::AnalyzeExec;
@@ -57,8 +57,9 @@ fn is_ours_analyzed(state: &SessionState, analyze: &Analyze) -> bool {
     analyze.format == ExplainFormat::Indent
         && !analyze.verbose
         && !set.show_statistics
-        && analyze.analyze_level.is_none()
+        && analyze.analyze_level.unwrap_or(set.analyze_level) == MetricType::Dev
         && analyze.analyze_categories.is_none()
+        && set.analyze_categories == ExplainAnalyzeCategories::All
 }
 
 async fn planned(
