@@ -73,15 +73,22 @@ fn works(addr: SocketAddr) {
     ask(&mut *q, Command::OpenView).unwrap();
 }
 
-/// A client of the raw protocol: its control connection and a channel of this depth.
+/// The payload of the frame that arrives next.
+fn next_payload(socket: &mut TcpStream) -> Vec<u8> {
+    let mut header = [0; 32];
+    socket.read_exact(&mut header).unwrap();
+    let mut payload = vec![0; u32::from_le_bytes(header[4..8].try_into().unwrap()) as usize];
+    socket.read_exact(&mut payload).unwrap();
+    payload
+}
+
+/// A client of the raw protocol: its control connection and a channel of this depth. The server has accepted both, so
+/// [`Server::connections`] counts them.
 fn raw(addr: SocketAddr, depth: u32) -> (TcpStream, TcpStream) {
     let mut control = TcpStream::connect(addr).unwrap();
     control.write_all(&frame(HELLO, 0, 0, &[0, 0])).unwrap();
-    let mut header = [0; 32];
-    control.read_exact(&mut header).unwrap();
-    let mut payload = vec![0; u32::from_le_bytes(header[4..8].try_into().unwrap()) as usize];
-    control.read_exact(&mut payload).unwrap();
-    let client = u64::from_le_bytes(payload[8..16].try_into().unwrap());
+    let welcome = next_payload(&mut control);
+    let client = u64::from_le_bytes(welcome[8..16].try_into().unwrap());
     let mut channel = TcpStream::connect(addr).unwrap();
     let hello = message(|w| {
         w.u8(1);
@@ -89,6 +96,7 @@ fn raw(addr: SocketAddr, depth: u32) -> (TcpStream, TcpStream) {
         w.u32(depth);
     });
     channel.write_all(&frame(HELLO, 0, 0, &hello)).unwrap();
+    next_payload(&mut channel);
     (control, channel)
 }
 
