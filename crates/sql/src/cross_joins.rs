@@ -14,17 +14,13 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
-use datafusion::optimizer::optimizer::Optimizer;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// DataFusion's rules for logical plans, with that one limited.
-pub(crate) fn optimizer_rules() -> Vec<Rule> {
-    let name = EliminateCrossJoin::new().name().to_owned();
-    let limited =
-        |rule: Rule| -> Rule { if rule.name() == name { Arc::new(WhereNullsDiffer(rule)) } else { rule } };
-    Optimizer::new().rules.into_iter().map(limited).collect()
+/// A rule of DataFusion, limited if it is that one.
+pub(crate) fn limited(rule: Rule) -> Rule {
+    if rule.name() == EliminateCrossJoin::new().name() { Arc::new(WhereNullsDiffer(rule)) } else { rule }
 }
 
 /// The rule, for plans whose inner joins take no NULLs for equal.

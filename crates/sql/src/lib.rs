@@ -32,6 +32,7 @@ mod execute;
 mod explain;
 mod explain_rows;
 mod filter_names;
+mod functional_dependencies;
 mod hidden_columns;
 mod index_elements;
 mod index_order;
@@ -39,7 +40,9 @@ mod indexes;
 mod join;
 mod kept;
 mod key_sets;
+mod logical_rules;
 mod memory;
+mod missing_sorts;
 mod modelled;
 mod modifying_with;
 mod names;
@@ -73,6 +76,7 @@ mod types;
 mod upkeep;
 mod view_readers;
 mod views;
+mod window_frames;
 
 /// Arrow, in the version in which rows come.
 pub use datafusion::arrow;

@@ -33,8 +33,9 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::CatalogAt;
 use crate::config::configure;
-use crate::cross_joins::optimizer_rules;
+use crate::functional_dependencies::RelationsInFrom;
 use crate::kept::Kept;
+use crate::logical_rules::logical_rules;
 use crate::modelled::ChargeHost;
 use crate::names::{CATALOG, SCHEMA};
 use crate::namespaces::NameSpaces;
@@ -137,9 +138,10 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())
-            .with_optimizer_rules(optimizer_rules())
+            .with_optimizer_rules(logical_rules())
             .with_physical_optimizer_rules(physical_rules(charges.map(|rule| Arc::new(rule) as _)))
             .build();
+        state.register_relation_planner(Arc::new(RelationsInFrom))?;
         semantics::register(&mut state)?;
         let (kept, namespaces) = (Kept::default(), NameSpaces::default());
         numbers::register(&mut state, &db, &kept.of(), &namespaces)?;

@@ -24,6 +24,7 @@ mod rows;
 mod sequences;
 mod shape;
 mod short_shape;
+mod windows;
 
 pub(crate) use crate::names::fold;
 pub(crate) use conflict_targets::target_text;

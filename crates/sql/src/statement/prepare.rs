@@ -6,6 +6,7 @@
 //! - `CAST(x AS VARCHAR(n))` truncates, as an explicit cast does in PostgreSQL.
 //! - A SELECT may repeat an unnamed column, as in `SELECT 0, 0`, and have several subqueries. DataFusion needs distinct
 //!   names, so a repeated column gets a number.
+//! - A window with an order and without a frame gets its frame (`window_frames.rs`); named windows are written out (`windows.rs`).
 //! - Clauses that DataFusion ignores are refused.
 
 use std::collections::{HashMap, HashSet};
@@ -16,14 +17,15 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, OrderBy,
     OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Sql, TableFactor,
-    TimezoneInfo, TypedString, UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
+    TimezoneInfo, TypedString, UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut, WindowType,
+    visit_expressions,
 };
 
 use super::shape::Shape;
-use super::{assignments, fold, literals, rows};
+use super::{assignments, fold, literals, rows, windows};
 use crate::error::state;
 use crate::semantics::timestamp_digits::{DIGITS_MAX, FUNCTION};
-use crate::{SqlError, series};
+use crate::{SqlError, series, window_frames};
 
 /// Prepares a statement. Recurses over it.
 ///
@@ -91,6 +93,9 @@ impl VisitorMut for Preparer {
             return refuse("FOR XML, FOR JSON, SETTINGS and FORMAT");
         }
         fetch_as_limit(query)?;
+        if let Err(e) = windows::in_order(query) {
+            return ControlFlow::Break(e);
+        }
         let inserted = std::mem::take(&mut self.next_values_are_inserted);
         if !(inserted && matches!(*query.body, SetExpr::Values(_))) {
             literals::give_types_to_values(&mut query.body);
@@ -118,6 +123,9 @@ impl VisitorMut for Preparer {
         microseconds(expr);
         cut_casts(expr);
         fewer_digits(expr);
+        if let Expr::Function(Function { over: Some(WindowType::WindowSpec(window)), .. }) = expr {
+            window_frames::write_out(window);
+        }
         match rows::expand(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(e) => ControlFlow::Break(e),
@@ -132,6 +140,9 @@ impl VisitorMut for Preparer {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
                 literals::integer(expr);
             }
+        }
+        if let Err(e) = windows::in_select_list(select) {
+            return ControlFlow::Break(e);
         }
         series::in_select_list(select);
         tell_names_apart(select);
