@@ -470,6 +470,46 @@ async fn nested_joins_hold_little_and_take_whole_buffers() {
     assert_eq!(rows(&s, sql).await, ["8000"]);
 }
 
+/// Without an index the inner table is scanned once for each block of outer rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nested_join_without_an_index_scans_its_inner_table_for_each_block() {
+    let db = database();
+    let (s, hash) = (session(&db, 2, Offload::Auto, "off").await, session(&db, 2, Offload::Off, "off").await);
+    for sql in [
+        "CREATE TABLE l (id INTEGER, k INTEGER, t TEXT)",
+        "INSERT INTO l SELECT v, CASE WHEN v % 10 = 0 THEN NULL ELSE v % 50 END, 't' || v % 3 FROM generate_series(1, 3000) AS g(v)",
+        "CREATE TABLE r (id INTEGER, k INTEGER, t TEXT)",
+        "INSERT INTO r SELECT v, CASE WHEN v % 7 = 0 THEN NULL ELSE v % 80 END, 't' || v % 4 FROM generate_series(1, 400) AS g(v)",
+    ] {
+        run(&s, sql).await;
+    }
+    let queries = [
+        "SELECT count(*), sum(l.id), sum(r.id) FROM l JOIN r ON l.k = r.k",
+        "SELECT count(*), sum(l.id), sum(r.id), count(r.t) FROM l LEFT JOIN r ON l.k = r.k AND l.t <> r.t",
+        "SELECT count(*), sum(l.id), count(l.t) FROM r RIGHT JOIN l ON l.k = r.k AND l.t = r.t AND r.id > 100",
+        "SELECT count(*), sum(id) FROM l WHERE EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND r.id < l.id)",
+        "SELECT count(*), sum(id) FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND r.t = l.t)",
+        "SELECT l.t, r.t, count(*) FROM l JOIN r ON l.k = r.k AND l.t = r.t WHERE r.id % 2 = 0 GROUP BY l.t, r.t",
+        "SELECT count(*) FROM l JOIN r ON l.k = r.k WHERE l.id < 0",
+        "SELECT count(*) FROM r LEFT JOIN l ON l.k = r.k WHERE l.id IS NULL",
+    ];
+    run(&s, "SET lode.join = nested").await;
+    for (batched, buffer) in [("on", 4 << 20), ("on", 1024), ("off", 1024)] {
+        run(&s, &format!("SET lode.batched_keys = {batched}; SET lode.join_buffer = {buffer}")).await;
+        for sql in queries {
+            assert_eq!(rows(&s, sql).await, rows(&hash, sql).await, "{batched} {buffer} {sql}");
+            assert_eq!(times_planned(&s, sql, "BlockJoinExec").await, 1, "{sql}");
+        }
+    }
+    // The outer side is the smaller table: 343 keys of four bytes that are not NULL.
+    let sql = "SELECT count(*) FROM l JOIN r ON l.k = r.k";
+    for (batched, buffer, blocks) in [("on", 4 << 20, 1), ("on", 1024, 2), ("off", 1024, 343)] {
+        run(&s, &format!("SET lode.batched_keys = {batched}; SET lode.join_buffer = {buffer}")).await;
+        rows(&s, sql).await;
+        assert_eq!(s.last_counts().scans, 1 + blocks, "{batched} {buffer}");
+    }
+}
+
 /// Found by review: where only the first table of a forced order has an index, the sides were swapped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_order_is_kept_where_only_its_first_table_has_an_index() {

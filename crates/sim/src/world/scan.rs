@@ -7,7 +7,7 @@ use lode_command::{
     Answer, Command, CommandError, GroupRows, HiddenRows, PageHints, PageRange, PageRows, Reply, ScanTask,
 };
 use lode_page::{DataType, Value};
-use lode_program::{CompareOp, Expr, Matcher, Program};
+use lode_program::{CompareOp, Expr, KeySet, Matcher, Program};
 
 use super::{Done, ROWS, World, groups};
 use crate::content::{KEYS, Row, VALUES, integer, schema};
@@ -15,29 +15,35 @@ use crate::failure::{FailureKind, wrong};
 use crate::oracle::{Page, State};
 use crate::random::Random;
 
-/// `low <= key <= high`, and optionally `value < below`.
+/// `low <= key <= high`, and optionally `value < below` and `key IN keys`.
 struct Filter {
     low: i64,
     high: i64,
     below: Option<i64>,
+    /// As a join sends them: ascending.
+    keys: Option<Vec<i64>>,
 }
 
 impl Filter {
     fn passes(&self, &(key, value): &Row) -> bool {
-        (self.low..=self.high).contains(&key) && self.below.is_none_or(|b| value.is_some_and(|v| v < b))
+        (self.low..=self.high).contains(&key)
+            && self.below.is_none_or(|b| value.is_some_and(|v| v < b))
+            && self.keys.as_ref().is_none_or(|keys| keys.binary_search(&key).is_ok())
     }
 
     fn expr(&self) -> Expr {
         let int = |v: i64, t| Expr::Const(Value::Int(v), t);
         let key = DataType::BigInt;
         let between = Expr::between(Expr::Column(0), int(self.low, key), int(self.high, key));
-        match self.below {
-            None => between,
-            Some(b) => {
-                let below = Expr::compare(CompareOp::Lt, Expr::Column(1), int(b, DataType::Integer));
-                Expr::And(vec![between, below])
-            }
+        let mut terms = vec![between];
+        if let Some(b) = self.below {
+            terms.push(Expr::compare(CompareOp::Lt, Expr::Column(1), int(b, DataType::Integer)));
         }
+        if let Some(keys) = &self.keys {
+            let keys = Arc::new(KeySet::of_numbers(keys.clone()));
+            terms.push(Expr::InKeys { value: Box::new(Expr::Column(0)), keys });
+        }
+        if terms.len() == 1 { terms.remove(0) } else { Expr::And(terms) }
     }
 }
 
@@ -86,6 +92,7 @@ impl World<'_> {
                 low,
                 high: low + r.skewed(0, KEYS) as i64,
                 below: r.once_in(2).then(|| r.below(VALUES) as i64),
+                keys: None,
             },
             projection: r.pick(&[vec![0], vec![1, 0], vec![0, 1]]).expect("there are some").clone(),
             slots: r.once_in(2),
@@ -105,6 +112,7 @@ impl World<'_> {
             asked.hidden = Arc::new(hidden(&state, &extents, &mut r));
         }
         let matcher = matcher_of(&mut asked.filter, &mut r);
+        asked.filter.keys = r.once_in(3).then(|| keys(&mut r));
         let program = program_of(&asked);
         let task = ScanTask {
             view,
@@ -148,6 +156,16 @@ fn matcher_of(filter: &mut Filter, r: &mut Random) -> Option<Matcher> {
         false => Matcher::of_keys(&[&key, b"in no page"], 1 << 1 | 1 << 2 | 1 << 3),
     };
     Some(matcher.expect("few keys, and short ones"))
+}
+
+/// Keys of which a set is a list or, with the many that no row has, a bitmap.
+fn keys(r: &mut Random) -> Vec<i64> {
+    let part = r.skewed(1, 20);
+    let mut keys: Vec<i64> = (0..KEYS as i64).filter(|_| r.once_in(part)).collect();
+    if r.once_in(3) {
+        keys.extend(KEYS as i64..KEYS as i64 + 1100);
+    }
+    keys
 }
 
 fn program_of(asked: &Asked) -> Program {

@@ -1,6 +1,7 @@
 //! A block of outer rows: the pairs that it makes with inner rows, and what the join answers of them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -55,11 +56,23 @@ pub(super) struct Pairing {
     pub(super) schema: SchemaRef,
 }
 
+/// The kind, the equal keys and the filter, for EXPLAIN.
+impl fmt::Display for Pairing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on: Vec<String> = self.on.iter().map(|(a, b)| format!("({a}, {b})")).collect();
+        write!(f, "{:?}, on=[{}]", self.kind, on.join(", "))?;
+        match &self.filter {
+            Some(filter) => write!(f, ", filter={}", filter.expression()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Places of rows that meet: of the outer and of the inner side.
 #[derive(Default)]
-struct Pairs {
-    outer: Vec<u32>,
-    inner: Vec<u32>,
+pub(super) struct Pairs {
+    pub(super) outer: Vec<u32>,
+    pub(super) inner: Vec<u32>,
 }
 
 impl Pairing {
@@ -68,8 +81,56 @@ impl Pairing {
         self.on.iter().map(|(outer, _)| outer.evaluate(block)?.into_array(block.num_rows())).collect()
     }
 
+    /// The keys of inner rows, a column for each pair of keys.
+    pub(super) fn inner_keys(&self, inner: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        self.on.iter().map(|(_, key)| key.evaluate(inner)?.into_array(inner.num_rows())).collect()
+    }
+
+    /// The column of the outer side that a column of the answer is, if it is one.
+    pub(super) fn outer_column(&self, place: usize) -> Option<usize> {
+        let answered = &self.answered[place];
+        (answered.side == self.outer).then_some(answered.index)
+    }
+
+    /// The next outer rows that are answered alone, as many as a batch has at most, once all inner rows have come. `from` is the row to
+    /// go on at.
+    pub(super) fn alone(&self, is_met: &[bool], from: &mut usize, batch_rows: usize) -> Vec<u32> {
+        let wanted = match self.kind {
+            Kind::Inner => return Vec::new(),
+            Kind::Semi => true,
+            Kind::Outer | Kind::Anti => false,
+        };
+        let mut alone = Vec::new();
+        while *from < is_met.len() && alone.len() < batch_rows {
+            if is_met[*from] == wanted {
+                alone.push(*from as u32);
+            }
+            *from += 1;
+        }
+        alone
+    }
+
+    /// Rows of the answer: rows of `block`, each with a row of `inner` or alone.
+    pub(super) fn batch(
+        &self,
+        block: &RecordBatch,
+        outer: Vec<u32>,
+        inner: &RecordBatch,
+        of_inner: Option<&UInt32Array>,
+    ) -> Result<RecordBatch> {
+        let (rows, of_outer) = (outer.len(), UInt32Array::from(outer));
+        let column = |c: &ColumnIndex| match (c.side == self.outer, of_inner) {
+            (true, _) => taken(block.column(c.index), &of_outer),
+            (false, Some(of_inner)) => taken(inner.column(c.index), of_inner),
+            (false, None) => Ok(new_null_array(inner.column(c.index).data_type(), rows)),
+        };
+        let columns = self.answered.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+
     /// The pairs that pass the filter of the join.
-    fn filtered(&self, pairs: Pairs, block: &RecordBatch, inner: &RecordBatch) -> Result<Pairs> {
+    pub(super) fn filtered(&self, pairs: Pairs, block: &RecordBatch, inner: &RecordBatch) -> Result<Pairs> {
         let Some(filter) = self.filter.as_ref().filter(|_| !pairs.outer.is_empty()) else { return Ok(pairs) };
         let (of_outer, of_inner) =
             (UInt32Array::from(pairs.outer.clone()), UInt32Array::from(pairs.inner.clone()));
@@ -125,9 +186,7 @@ impl BlockAnswer {
     ) -> Result<Self> {
         let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
         if inner.num_rows() > 0 {
-            let inner_keys =
-                pairing.on.iter().map(|(_, key)| key.evaluate(&inner)?.into_array(inner.num_rows()));
-            let inner_keys = inner_keys.collect::<Result<Vec<_>>>()?;
+            let inner_keys = pairing.inner_keys(&inner)?;
             let rows = converter.convert_columns(&inner_keys)?;
             for row in (0..inner.num_rows()).filter(|&row| !has_null(&inner_keys, row)) {
                 by_key.entry(rows.row(row).data().into()).or_default().push(row as u32);
@@ -161,18 +220,7 @@ impl BlockAnswer {
                 return self.batch(pairs.outer, Some(&inner)).map(Some);
             }
         }
-        let wanted = match self.pairing.kind {
-            Kind::Inner => return Ok(None),
-            Kind::Semi => true,
-            Kind::Outer | Kind::Anti => false,
-        };
-        let mut alone = Vec::new();
-        while self.alone_from < self.is_met.len() && alone.len() < self.batch_rows {
-            if self.is_met[self.alone_from] == wanted {
-                alone.push(self.alone_from as u32);
-            }
-            self.alone_from += 1;
-        }
+        let alone = self.pairing.alone(&self.is_met, &mut self.alone_from, self.batch_rows);
         if alone.is_empty() { Ok(None) } else { self.batch(alone, None).map(Some) }
     }
 
@@ -194,17 +242,8 @@ impl BlockAnswer {
         pairs
     }
 
-    /// Rows of the answer: outer rows, each with an inner row or alone.
     fn batch(&self, outer: Vec<u32>, of_inner: Option<&UInt32Array>) -> Result<RecordBatch> {
-        let (rows, of_outer) = (outer.len(), UInt32Array::from(outer));
-        let column = |c: &ColumnIndex| match (c.side == self.pairing.outer, of_inner) {
-            (true, _) => taken(self.block.column(c.index), &of_outer),
-            (false, Some(of_inner)) => taken(self.inner.column(c.index), of_inner),
-            (false, None) => Ok(new_null_array(self.inner.column(c.index).data_type(), rows)),
-        };
-        let columns = self.pairing.answered.iter().map(column).collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.pairing.schema.clone(), columns, &options)?)
+        self.pairing.batch(&self.block, outer, &self.inner, of_inner)
     }
 }
 

@@ -87,10 +87,10 @@ pub(crate) struct LookUpJoinExec {
     look_ups: Arc<LookUps>,
     /// Which of the pairs of keys each column of the look-ups is.
     keys: Vec<usize>,
-    pairing: Arc<Pairing>,
+    pub(super) pairing: Arc<Pairing>,
     buffer: JoinBuffer,
     /// The hash join in its place, of which more is known.
-    replaced: Arc<dyn ExecutionPlan>,
+    pub(super) replaced: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -118,20 +118,10 @@ impl LookUpJoinExec {
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
-
-    /// The hash join that was planned first, over the inputs that it had then.
-    pub(crate) fn replaced(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.replaced
-    }
-
-    /// The column of the outer side that a column of the answer is, if it is one.
-    pub(crate) fn outer_column(&self, place: usize) -> Option<usize> {
-        let answered = &self.pairing.answered[place];
-        (answered.side == self.pairing.outer).then_some(answered.index)
-    }
 }
 
-fn properties(outer: &Arc<dyn ExecutionPlan>, pairing: &Pairing) -> Arc<PlanProperties> {
+/// The properties of a join that answers a partition for each of the outer side.
+pub(super) fn properties(outer: &Arc<dyn ExecutionPlan>, pairing: &Pairing) -> Arc<PlanProperties> {
     let partitions = outer.properties().output_partitioning().partition_count();
     Arc::new(PlanProperties::new(
         EquivalenceProperties::new(pairing.schema.clone()),

@@ -6,29 +6,54 @@
 //! ```
 //!
 //! With `SET lode.join = nested` each join of two tables becomes one of these where an index of the inner table begins with columns of
-//! the join. A block is as many outer rows as `lode.join_buffer` holds, so that each page is read once for all of them; with
+//! the join; where none does, the inner table is scanned for each block (`scanned.rs`). A block is as many outer rows as `lode.join_buffer` holds, so that each page is read once for all of them; with
 //! `lode.batched_keys = off` it is one row, as in a plain index nested loop.
 //!
 //! An inner side that is more than a table, such as a subquery with an aggregate, runs again for each block, over the rows that have
 //! its keys (`keyed.rs`).
 //!
-//! Source: "Batched Key Access" of MySQL and MariaDB.
+//! Sources: "Batched Key Access" and "Block Nested-Loop Join" of MySQL and MariaDB.
 
 mod block;
 mod exec;
 mod inner;
 mod keyed;
 mod rule;
+mod scanned;
 
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 use lode_engine::IndexKind;
 
+use self::block::Pairing;
+use self::exec::LookUpJoinExec;
 use self::inner::Inner;
+use self::scanned::BlockJoinExec;
 
-pub(crate) use exec::LookUpJoinExec;
 pub(crate) use rule::NestedLoops;
+
+/// The column of the outer side that a column of a nested join is, if it is one. `None` if `plan` is no nested join; its outer side is its first
+/// input.
+pub(crate) fn outer_column(plan: &dyn ExecutionPlan, place: usize) -> Option<Option<usize>> {
+    pairing(plan).map(|pairing| pairing.outer_column(place))
+}
+
+/// The hash join that a nested join was planned as first, over the inputs that it had then.
+pub(crate) fn replaced(plan: &dyn ExecutionPlan) -> Option<&Arc<dyn ExecutionPlan>> {
+    let by_index = plan.downcast_ref::<LookUpJoinExec>().map(|join| &join.replaced);
+    by_index.or_else(|| plan.downcast_ref::<BlockJoinExec>().map(|join| &join.replaced))
+}
+
+/// Whether a plan is a nested join.
+pub(crate) fn is_nested(plan: &dyn ExecutionPlan) -> bool {
+    pairing(plan).is_some()
+}
+
+fn pairing(plan: &dyn ExecutionPlan) -> Option<&Pairing> {
+    let by_index = plan.downcast_ref::<LookUpJoinExec>().map(|join| &*join.pairing);
+    by_index.or_else(|| plan.downcast_ref::<BlockJoinExec>().map(|join| &*join.pairing))
+}
 
 /// Whether an index of the table that `plan` reads begins with one of these columns of it.
 pub(crate) fn may_look_up(plan: &Arc<dyn ExecutionPlan>, places: &[usize]) -> bool {

@@ -1,4 +1,4 @@
-//! The physical rule: hash joins become joins by index where `SET lode.join = nested` asks for it.
+//! The physical rule: hash joins become nested joins where `SET lode.join = nested` asks for it.
 
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use super::block::{Kind, Pairing};
 use super::exec::{InnerSide, JoinBuffer, LookUpJoinExec};
 use super::inner::Inner;
 use super::keyed::{Asked, KeyedScanExec};
+use super::scanned::BlockJoinExec;
 use crate::columns::place_of;
 use crate::exchanges::is_exchange;
 use crate::key_sets::targets;
@@ -69,17 +70,28 @@ fn nested(plan: Arc<dyn ExecutionPlan>, how: Nested) -> Result<Arc<dyn Execution
     let inputs = plan.children().into_iter().map(|input| nested(input.clone(), how));
     let plan = replace_children_if_necessary(plan.clone(), inputs.collect::<Result<Vec<_>>>()?)?;
     let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(plan) };
-    for outer in [JoinSide::Left, JoinSide::Right] {
-        // The planner has put the tables of inner joins in an order. Groups have no place in it.
-        let is_ordered = how.is_ordered && *join.join_type() == JoinType::Inner && !is_grouped(join.left());
-        if outer == JoinSide::Right && is_ordered {
-            continue;
-        }
+    // The planner has put the tables of inner joins in an order. Groups have no place in it.
+    let is_ordered = how.is_ordered && *join.join_type() == JoinType::Inner && !is_grouped(join.left());
+    let sides: &[JoinSide] = if is_ordered { &[JoinSide::Left] } else { &[JoinSide::Left, JoinSide::Right] };
+    for &outer in sides {
         if let Some(by_index) = by_index(join, outer, &before, how.buffer)? {
             return Ok(Arc::new(by_index));
         }
     }
+    for &outer in sides {
+        if let Some(by_scan) = by_scan(join, outer, &before, how.buffer)? {
+            return Ok(Arc::new(by_scan));
+        }
+    }
     Ok(plan)
+}
+
+/// The outer and the inner side of a join whose outer side is `outer`.
+fn sides(join: &HashJoinExec, outer: JoinSide) -> (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) {
+    match outer {
+        JoinSide::Left => (join.left(), join.right()),
+        _ => (join.right(), join.left()),
+    }
 }
 
 /// The join with this outer side; `None` if no index of the other side helps. `before` is the join over the inputs that it had first: the
@@ -90,13 +102,38 @@ fn by_index(
     before: &Arc<dyn ExecutionPlan>,
     buffer: JoinBuffer,
 ) -> Result<Option<LookUpJoinExec>> {
+    let Some(pairing) = pairing(join, outer)? else { return Ok(None) };
+    let (outer_plan, inner_plan) = sides(join, outer);
+    let outer_before = before.children()[usize::from(outer == JoinSide::Right)];
+    let Some(Found { inner, look_ups, keys }) = found(inner_plan, &pairing.on, outer_before)? else {
+        return Ok(None);
+    };
+    let (outer, replaced) = (outer_plan.clone(), before.clone());
+    Ok(Some(LookUpJoinExec::new(outer, inner, look_ups, keys, pairing, buffer, replaced)))
+}
+
+/// The join with this outer side that scans the inner side for each block; `None` if that is more than a table.
+fn by_scan(
+    join: &HashJoinExec,
+    outer: JoinSide,
+    before: &Arc<dyn ExecutionPlan>,
+    buffer: JoinBuffer,
+) -> Result<Option<BlockJoinExec>> {
+    let (outer_plan, inner_plan) = sides(join, outer);
+    if Inner::of(inner_plan).is_none() {
+        return Ok(None);
+    }
+    let nested =
+        |pairing| BlockJoinExec::new(outer_plan.clone(), inner_plan.clone(), pairing, buffer, before.clone());
+    Ok(pairing(join, outer)?.map(nested))
+}
+
+/// How the rows of a join meet; `None` if it needs to see all inner rows, or takes equal what has other bytes.
+fn pairing(join: &HashJoinExec, outer: JoinSide) -> Result<Option<Pairing>> {
     let is_plain =
         join.null_equality() == NullEquality::NullEqualsNothing && !join.null_aware && join.fetch().is_none();
     let Some(kind) = Kind::of(*join.join_type(), outer).filter(|_| is_plain) else { return Ok(None) };
-    let (outer_plan, inner_plan) = match outer {
-        JoinSide::Left => (join.left(), join.right()),
-        _ => (join.right(), join.left()),
-    };
+    let (outer_plan, inner_plan) = sides(join, outer);
     let on: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)> = join
         .on()
         .iter()
@@ -110,20 +147,14 @@ fn by_index(
             return Ok(None);
         }
     }
-    let outer_before = before.children()[usize::from(outer == JoinSide::Right)];
-    let Some(Found { inner, look_ups, keys }) = found(inner_plan, &on, outer_before)? else {
-        return Ok(None);
-    };
-    let pairing = Pairing {
+    Ok(Some(Pairing {
         kind,
         outer,
         on,
         filter: join.filter().cloned(),
         answered: answered(join, outer, kind),
         schema: join.schema(),
-    };
-    let (outer, replaced) = (outer_plan.clone(), before.clone());
-    Ok(Some(LookUpJoinExec::new(outer, inner, look_ups, keys, pairing, buffer, replaced)))
+    }))
 }
 
 /// Whether a plan answers groups.

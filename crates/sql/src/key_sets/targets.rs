@@ -27,7 +27,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use super::collect::CollectKeysExec;
 use crate::columns::{self, column_at, places_read};
 use crate::exchanges::is_exchange;
-use crate::join::LookUpJoinExec;
+use crate::join;
 use crate::scan::LodeScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -66,9 +66,9 @@ pub(crate) fn replaced(plan: &Plan, key: &Key, at_scan: &mut AtScan<'_>) -> Resu
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         return below_join(plan, join, key, at_scan);
     }
-    if let Some(join) = plan.downcast_ref::<LookUpJoinExec>() {
-        let schema = join.children()[0].schema();
-        let outer = |i: usize| join.outer_column(i).map(|c| column_at(&schema, c));
+    if join::is_nested(plan.as_ref()) {
+        let schema = plan.children()[0].schema();
+        let outer = |i: usize| join::outer_column(plan.as_ref(), i).flatten().map(|c| column_at(&schema, c));
         let Some(key) = over(key, outer)? else { return Ok(None) };
         return below(plan, &[(0, key)], at_scan);
     }

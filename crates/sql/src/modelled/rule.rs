@@ -32,7 +32,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::{HostClock, HostWork};
 
 use super::charge::Charged;
-use crate::join::LookUpJoinExec;
+use crate::join;
 use crate::scan::LodeScanExec;
 
 /// The rule, for the clock of a host.
@@ -104,7 +104,7 @@ fn is_join(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<SortMergeJoinExec>()
         || plan.is::<SymmetricHashJoinExec>()
         || plan.is::<PiecewiseMergeJoinExec>()
-        || plan.is::<LookUpJoinExec>()
+        || join::is_nested(plan)
 }
 
 fn is_sort(plan: &dyn ExecutionPlan) -> bool {

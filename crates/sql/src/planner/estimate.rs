@@ -27,7 +27,7 @@ use lode_page::{DataType, Value};
 
 use super::{cost, unique};
 use crate::columns::place_of;
-use crate::join::LookUpJoinExec;
+use crate::join;
 use crate::scan::distinct::distinct_in_table;
 use crate::scan::{GroupForm, LodeScanExec, ScanSpec, engine_error};
 
@@ -139,8 +139,8 @@ pub(super) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
         let pairs = Pairs { join_type: JoinType::Inner, on: &[], key_rows: None, share: 1.0 };
         return Ok(of_pairs(pairs, estimate(join.left())?, estimate(join.right())?));
     }
-    if let Some(join) = plan.downcast_ref::<LookUpJoinExec>() {
-        return estimate(join.replaced());
+    if let Some(replaced) = join::replaced(plan.as_ref()) {
+        return estimate(replaced);
     }
     if plan.is::<UnionExec>() {
         let rows = plan.children().into_iter().map(|input| Ok(estimate(input)?.rows)).sum::<Result<f64>>()?;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use lode_command::CommandError;
 use lode_program::answer::Member;
-use lode_program::{EvalError, Meter, Passed, Program};
+use lode_program::{CompareOp, EvalError, Expr, Meter, Passed, Program};
 
 use super::{Asked, Columns, Exact, Mechanism, Stage};
 use crate::compute::columns::bad_page;
 use crate::compute::{Located, PageCost};
+use crate::planted::{self, Planted};
 
 /// The member of the table.
 pub(super) struct Filter;
@@ -26,7 +27,12 @@ impl Mechanism for Filter {
 
     /// Never declines.
     fn compile(&self, asked: &Asked) -> Option<Stage> {
-        Some(Stage::Exact(Box::new(Compiled { program: asked.program.clone() })))
+        let program = planted::instead(
+            Planted::KeySetLacksKey,
+            || asked.program.clone(),
+            || without_a_key(&asked.program),
+        );
+        Some(Stage::Exact(Box::new(Compiled { program })))
     }
 }
 
@@ -47,4 +53,21 @@ impl Exact for Compiled {
         cost.read = true;
         cost.rows_in = rows;
     }
+}
+
+/// The program as if the first list of keys in it had its last key not.
+fn without_a_key(program: &Arc<Program>) -> Arc<Program> {
+    let terms = match program.filter() {
+        Some(Expr::And(terms)) => terms.as_slice(),
+        other => other.map_or(&[][..], std::slice::from_ref),
+    };
+    let other_than_last = |term: &Expr| {
+        let Expr::InKeys { value, keys } = term else { return None };
+        let Expr::Column(column) = **value else { return None };
+        let of = program.schema().columns[usize::from(column)].data_type;
+        let last = Expr::Const(keys.listed(of)?.pop()?, of);
+        Some(Expr::Not(Box::new(Expr::compare(CompareOp::Eq, Expr::Column(column), last))))
+    };
+    let Some(lacking) = terms.iter().find_map(other_than_last) else { return program.clone() };
+    Arc::new(program.with_filter(lacking).expect("the column and its type are of the schema"))
 }

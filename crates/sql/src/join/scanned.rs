@@ -1,0 +1,319 @@
+//! `BlockJoinExec`: a join that scans its inner table once for each block of outer rows.
+//!
+//! ```text
+//!   outer rows ─► block: lode.join_buffer bytes, by key ─┐
+//!   inner table, scanned whole for each block ──────────►┴─► pairs ─► after the scan: outer rows that are in none, or in one
+//! ```
+//!
+//! A block without a key, all of whose keys are NULL, meets nothing and needs no scan.
+//!
+//! Source: "Block Nested-Loop Join" of MySQL, and the hashed variant of MariaDB.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::row::{RowConverter, Rows, SortField};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, ReplaceChildrenOptions, apply_expression_roots, reset_plan_states,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements, PlanProperties,
+    SendableRecordBatchStream, Statistics,
+};
+use futures::{StreamExt, stream};
+
+use super::block::{Kind, Pairing, Pairs, bytes_of, has_null};
+use super::exec::{JoinBuffer, properties};
+
+/// The operator. Its inputs are the outer and the inner side.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockJoinExec {
+    outer: Arc<dyn ExecutionPlan>,
+    inner: Arc<dyn ExecutionPlan>,
+    pub(super) pairing: Arc<Pairing>,
+    buffer: JoinBuffer,
+    /// The hash join in its place, of which more is known.
+    pub(super) replaced: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl BlockJoinExec {
+    pub(super) fn new(
+        outer: Arc<dyn ExecutionPlan>,
+        inner: Arc<dyn ExecutionPlan>,
+        pairing: Pairing,
+        buffer: JoinBuffer,
+        replaced: Arc<dyn ExecutionPlan>,
+    ) -> Self {
+        let properties = properties(&outer, &pairing);
+        let (pairing, metrics) = (Arc::new(pairing), ExecutionPlanMetricsSet::new());
+        Self { outer, inner, pairing, buffer, replaced, properties, metrics }
+    }
+}
+
+impl DisplayAs for BlockJoinExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if t == DisplayFormatType::TreeRender {
+            return write!(f, "{}", self.pairing);
+        }
+        write!(f, "BlockJoinExec: {}", self.pairing)?;
+        if !self.buffer.batched {
+            write!(f, ", a row at a time")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for BlockJoinExec {
+    fn name(&self) -> &'static str {
+        "BlockJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.outer, &self.inner]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![
+            Distribution::UnspecifiedDistribution,
+            Distribution::SinglePartition,
+        ])
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.pairing.on.iter().flat_map(|(outer, inner)| [outer, inner]), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut join = Arc::unwrap_or_clone(self);
+        join.inner = children.pop().expect("it has two inputs");
+        join.outer = children.pop().expect("it has two inputs");
+        join.properties = properties(&join.outer, &join.pairing);
+        Ok(Arc::new(join))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let outer = self.outer.execute(partition, context.clone())?;
+        let schema = outer.schema();
+        let fields = self.pairing.on.iter().map(|(key, _)| Ok(SortField::new(key.data_type(&schema)?)));
+        let running = Running {
+            converter: RowConverter::new(fields.collect::<Result<_>>()?)?,
+            memory: MemoryConsumer::new("BlockJoinExec").register(context.memory_pool()),
+            batch_rows: context.session_config().batch_size().max(1),
+            output: BaselineMetrics::new(&self.metrics, partition),
+            join: self.clone(),
+            context,
+            outer,
+            rest: None,
+            block: None,
+        };
+        let batches = stream::try_unfold(running, |mut running| async move {
+            Ok(running.next().await?.map(|batch| (batch, running)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics::new_unknown(&self.schema())))
+    }
+}
+
+/// A partition that runs.
+struct Running {
+    join: BlockJoinExec,
+    context: Arc<TaskContext>,
+    outer: SendableRecordBatchStream,
+    /// Outer rows that were not joined yet.
+    rest: Option<RecordBatch>,
+    block: Option<Block>,
+    /// Makes bytes of keys.
+    converter: RowConverter,
+    memory: MemoryReservation,
+    batch_rows: usize,
+    output: BaselineMetrics,
+}
+
+/// Outer rows, and how far the scan of the inner side for them has come.
+struct Block {
+    rows: RecordBatch,
+    /// The rows of each key without NULL.
+    by_key: HashMap<Box<[u8]>, Vec<u32>>,
+    /// Which rows are in a pair.
+    is_met: Vec<bool>,
+    inner: Scan,
+}
+
+enum Scan {
+    /// More inner rows may come; the last ones, as far as they were not joined.
+    Runs(SendableRecordBatchStream, Option<InnerRows>),
+    /// All came; the block's row from which on those come that are answered alone.
+    Ended(usize),
+}
+
+struct InnerRows {
+    rows: RecordBatch,
+    keys: Rows,
+    has_null: Vec<bool>,
+    /// The inner row whose pairs come next, and how many of them came.
+    at: (usize, usize),
+}
+
+impl Running {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Some(block) = &mut self.block else {
+                if !self.next_block().await? {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let pairing = &self.join.pairing;
+            match &mut block.inner {
+                Scan::Runs(_, Some(inner)) => {
+                    let pairs = inner.next_pairs(&block.by_key, self.batch_rows);
+                    let pairs = pairing.filtered(pairs, &block.rows, &inner.rows)?;
+                    pairs.outer.iter().for_each(|&row| block.is_met[row as usize] = true);
+                    let batch = match pairing.kind {
+                        Kind::Inner | Kind::Outer if !pairs.outer.is_empty() => {
+                            let places = UInt32Array::from(pairs.inner);
+                            Some(pairing.batch(&block.rows, pairs.outer, &inner.rows, Some(&places))?)
+                        }
+                        _ => None,
+                    };
+                    if inner.at.0 == inner.rows.num_rows() {
+                        let Scan::Runs(_, last) = &mut block.inner else { unreachable!("it runs") };
+                        *last = None;
+                    }
+                    if let Some(batch) = batch {
+                        return Ok(Some(batch.record_output(&self.output)));
+                    }
+                }
+                Scan::Runs(stream, last) => match stream.next().await {
+                    Some(rows) => {
+                        *last = Some(InnerRows::new(rows?, pairing, &self.converter)?);
+                    }
+                    None => block.inner = Scan::Ended(0),
+                },
+                Scan::Ended(from) => {
+                    let alone = pairing.alone(&block.is_met, from, self.batch_rows);
+                    if !alone.is_empty() {
+                        let nothing = RecordBatch::new_empty(self.join.inner.schema());
+                        let batch = pairing.batch(&block.rows, alone, &nothing, None)?;
+                        return Ok(Some(batch.record_output(&self.output)));
+                    }
+                    self.block = None;
+                    self.memory.free();
+                }
+            }
+        }
+    }
+
+    /// Gathers a block and begins the scan for it; false after the last row.
+    async fn next_block(&mut self) -> Result<bool> {
+        let JoinBuffer { bytes, batched } = self.join.buffer;
+        let (mut gathered, mut left) = (Vec::new(), bytes);
+        loop {
+            let rows = match self.rest.take() {
+                Some(rows) => rows,
+                None => match self.outer.next().await {
+                    Some(rows) => rows?,
+                    None => break,
+                },
+            };
+            if rows.num_rows() == 0 {
+                continue;
+            }
+            let row_bytes = (bytes_of(&rows) / rows.num_rows()).max(1);
+            let room = if batched { (left / row_bytes).max(usize::from(gathered.is_empty())) } else { 1 };
+            let taken = room.min(rows.num_rows());
+            gathered.push(rows.slice(0, taken));
+            left = left.saturating_sub(taken * row_bytes);
+            if taken < rows.num_rows() {
+                self.rest = Some(rows.slice(taken, rows.num_rows() - taken));
+            }
+            if !batched || taken == room {
+                break;
+            }
+        }
+        if gathered.is_empty() {
+            return Ok(false);
+        }
+        let rows = concat_batches(&self.outer.schema(), &gathered)?;
+        let keys = self.join.pairing.outer_keys(&rows)?;
+        let in_bytes = self.converter.convert_columns(&keys)?;
+        let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
+        for row in (0..rows.num_rows()).filter(|&row| !has_null(&keys, row)) {
+            by_key.entry(in_bytes.row(row).data().into()).or_default().push(row as u32);
+        }
+        self.memory.try_resize(bytes_of(&rows) + in_bytes.size())?;
+        let inner = if by_key.is_empty() {
+            Scan::Ended(0)
+        } else {
+            let anew = reset_plan_states(self.join.inner.clone())?;
+            Scan::Runs(anew.execute(0, self.context.clone())?, None)
+        };
+        let is_met = vec![false; rows.num_rows()];
+        self.block = Some(Block { rows, by_key, is_met, inner });
+        Ok(true)
+    }
+}
+
+impl InnerRows {
+    fn new(rows: RecordBatch, pairing: &Pairing, converter: &RowConverter) -> Result<Self> {
+        let keys = pairing.inner_keys(&rows)?;
+        let has_null = (0..rows.num_rows()).map(|row| has_null(&keys, row)).collect();
+        let keys = converter.convert_columns(&keys)?;
+        Ok(Self { rows, keys, has_null, at: (0, 0) })
+    }
+
+    /// The next pairs of equal keys, as many as a batch has at most.
+    fn next_pairs(&mut self, by_key: &HashMap<Box<[u8]>, Vec<u32>>, batch_rows: usize) -> Pairs {
+        let mut pairs = Pairs::default();
+        while self.at.0 < self.rows.num_rows() && pairs.outer.len() < batch_rows {
+            let (row, came) = self.at;
+            let met = if self.has_null[row] { None } else { by_key.get(self.keys.row(row).data()) };
+            let left = &met.map_or(&[][..], |m| m)[came..];
+            let taken = left.len().min(batch_rows - pairs.outer.len());
+            pairs.outer.extend(&left[..taken]);
+            pairs.inner.extend(std::iter::repeat_n(row as u32, taken));
+            self.at = if taken == left.len() { (row + 1, 0) } else { (row, came + taken) };
+        }
+        pairs
+    }
+}
