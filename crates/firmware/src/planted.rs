@@ -50,7 +50,7 @@ lode_base::planted_faults! {
     ProofOverHidden: "the rows of a page that a scan hides come out where the page's index entry proves that all pass",
     MatcherKeyBit: "a matcher looks for its first key with a bit of it changed",
     MatcherAllForAny: "a matcher lets only pages through that have all of its keys, where any is enough",
-    KeySetLacksKey: "a filter by a set of keys leaves out the rows of its greatest key",
+    KeySetHalved: "of a set of keys only the lower half is looked for",
     HintCleared: "the hints of the last pages of a task are 0",
     ScanOfAnotherView: "a scan reads pages as they are now, and not as its view shows them",
     // Garbage collection.

@@ -28,9 +28,9 @@ impl Mechanism for Filter {
     /// Never declines.
     fn compile(&self, asked: &Asked) -> Option<Stage> {
         let program = planted::instead(
-            Planted::KeySetLacksKey,
+            Planted::KeySetHalved,
             || asked.program.clone(),
-            || without_a_key(&asked.program),
+            || with_half_the_keys(&asked.program),
         );
         Some(Stage::Exact(Box::new(Compiled { program })))
     }
@@ -55,19 +55,20 @@ impl Exact for Compiled {
     }
 }
 
-/// The program as if the first list of keys in it had its last key not.
-fn without_a_key(program: &Arc<Program>) -> Arc<Program> {
+/// The program as if the first list of keys in it ended in its middle.
+fn with_half_the_keys(program: &Arc<Program>) -> Arc<Program> {
     let terms = match program.filter() {
         Some(Expr::And(terms)) => terms.as_slice(),
         other => other.map_or(&[][..], std::slice::from_ref),
     };
-    let other_than_last = |term: &Expr| {
+    let lower_half = |term: &Expr| {
         let Expr::InKeys { value, keys } = term else { return None };
         let Expr::Column(column) = **value else { return None };
         let of = program.schema().columns[usize::from(column)].data_type;
-        let last = Expr::Const(keys.listed(of)?.pop()?, of);
-        Some(Expr::Not(Box::new(Expr::compare(CompareOp::Eq, Expr::Column(column), last))))
+        let listed = keys.listed(of)?;
+        let middle = Expr::Const(listed.get(listed.len() / 2)?.clone(), of);
+        Some(Expr::compare(CompareOp::Lt, Expr::Column(column), middle))
     };
-    let Some(lacking) = terms.iter().find_map(other_than_last) else { return program.clone() };
-    Arc::new(program.with_filter(lacking).expect("the column and its type are of the schema"))
+    let Some(less) = terms.iter().find_map(lower_half) else { return program.clone() };
+    Arc::new(program.with_filter(less).expect("the column and its type are of the schema"))
 }
