@@ -276,6 +276,14 @@ fn view_bytes(views: &[u128]) -> usize {
     views.iter().map(length).filter(|&n| n > WITHIN_A_VIEW).map(|n| n as usize).sum()
 }
 
+/// Bytes of a map from keys to the places of their rows, beside the keys: two heap blocks and an entry, if each key comes once.
+pub(super) const MAP_ROW_BYTES: usize = 112;
+
+/// The most bytes of a map from these keys to the places of their rows.
+pub(super) fn by_key_bytes(keys: &Rows) -> usize {
+    keys.size() + keys.num_rows() * MAP_ROW_BYTES
+}
+
 /// Bytes of the rows of a batch, which may be a slice of larger arrays.
 pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
     let of = |array: &ArrayRef| {

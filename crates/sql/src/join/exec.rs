@@ -29,7 +29,7 @@ use futures::{StreamExt, stream};
 use lode_engine::LookUps;
 use lode_page::{DataType, Value};
 
-use super::block::{BlockAnswer, Pairing, bytes_of, has_null, joined};
+use super::block::{BlockAnswer, MAP_ROW_BYTES, Pairing, bytes_of, has_null, joined};
 use super::inner::Inner;
 use super::keyed::{Asked, ByIndex};
 use crate::arrow_convert::from_arrow;
@@ -326,7 +326,9 @@ impl Running {
                 self.rows_of(&keys, &places).await?
             }
         };
-        self.memory.try_resize(bytes_of(&block) + bytes_of(&inner))?;
+        // The inner rows of each key are found by a map.
+        let of_map = inner.num_rows() * (MAP_ROW_BYTES + in_bytes.size() / block.num_rows().max(1));
+        self.memory.try_resize(bytes_of(&block) + bytes_of(&inner) + of_map)?;
         let in_bytes = (&self.converter, in_bytes);
         BlockAnswer::new(self.join.pairing.clone(), block, &keys, in_bytes, inner, self.batch_rows)
     }

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! With `SET lode.join = nested` each join of two tables becomes one of these where an index of the inner table begins with columns of
-//! the join; where none does, the inner table is scanned for each block (`scanned.rs`). A block is as many outer rows as `lode.join_buffer` holds, so that each page is read once for all of them; with
-//! `lode.batched_keys = off` it is one row, as in a plain index nested loop.
+//! the join. A block is as many outer rows as `lode.join_buffer` holds, so that each page is read once for all of them; with
+//! `lode.batched_keys = off` it is one row, as in a plain index nested loop. Where no index helps, the inner table is scanned once for
+//! each block (`scanned.rs`).
 //!
 //! An inner side that is more than a table, such as a subquery with an aggregate, runs again for each block, over the rows that have
 //! its keys (`keyed.rs`).

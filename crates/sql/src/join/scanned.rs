@@ -5,7 +5,7 @@
 //!   inner table, scanned whole for each block ──────────►┴─► pairs ─► after the scan: outer rows that are in none, or in one
 //! ```
 //!
-//! A block without a key, all of whose keys are NULL, meets nothing and needs no scan.
+//! A block whose keys are all NULL needs no scan. A semi-join or anti-join ends the scan once each row of the block has met one.
 //!
 //! Source: "Block Nested-Loop Join" of MySQL, and the hashed variant of MariaDB.
 
@@ -35,7 +35,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 
-use super::block::{Kind, Pairing, Pairs, bytes_of, has_null};
+use super::block::{Kind, Pairing, Pairs, by_key_bytes, bytes_of, has_null};
 use super::exec::{JoinBuffer, properties};
 
 /// The operator. Its inputs are the outer and the inner side.
@@ -176,6 +176,10 @@ struct Block {
     by_key: HashMap<Box<[u8]>, Vec<u32>>,
     /// Which rows are in a pair.
     is_met: Vec<bool>,
+    /// The rows with a key that are in none.
+    unmet: usize,
+    /// What the memory pool knows of.
+    bytes: usize,
     inner: Scan,
 }
 
@@ -206,9 +210,17 @@ impl Running {
             let pairing = &self.join.pairing;
             match &mut block.inner {
                 Scan::Runs(_, Some(inner)) => {
-                    let pairs = inner.next_pairs(&block.by_key, self.batch_rows);
+                    let once = matches!(pairing.kind, Kind::Semi | Kind::Anti);
+                    let met = once.then_some(block.is_met.as_slice());
+                    let pairs = inner.next_pairs(&block.by_key, met, self.batch_rows);
                     let pairs = pairing.filtered(pairs, &block.rows, &inner.rows)?;
-                    pairs.outer.iter().for_each(|&row| block.is_met[row as usize] = true);
+                    for &row in &pairs.outer {
+                        block.unmet -= usize::from(!std::mem::replace(&mut block.is_met[row as usize], true));
+                    }
+                    if once && block.unmet == 0 {
+                        block.inner = Scan::Ended(0);
+                        continue;
+                    }
                     let batch = match pairing.kind {
                         Kind::Inner | Kind::Outer if !pairs.outer.is_empty() => {
                             let places = UInt32Array::from(pairs.inner);
@@ -226,7 +238,9 @@ impl Running {
                 }
                 Scan::Runs(stream, last) => match stream.next().await {
                     Some(rows) => {
-                        *last = Some(InnerRows::new(rows?, pairing, &self.converter)?);
+                        let rows = InnerRows::new(rows?, pairing, &self.converter)?;
+                        self.memory.try_resize(block.bytes + rows.bytes())?;
+                        *last = Some(rows);
                     }
                     None => block.inner = Scan::Ended(0),
                 },
@@ -262,6 +276,8 @@ impl Running {
             let row_bytes = (bytes_of(&rows) / rows.num_rows()).max(1);
             let room = if batched { (left / row_bytes).max(usize::from(gathered.is_empty())) } else { 1 };
             let taken = room.min(rows.num_rows());
+            // The rows, and the same as one batch.
+            self.memory.try_grow(2 * taken * row_bytes)?;
             gathered.push(rows.slice(0, taken));
             left = left.saturating_sub(taken * row_bytes);
             if taken < rows.num_rows() {
@@ -275,13 +291,15 @@ impl Running {
             return Ok(false);
         }
         let rows = concat_batches(&self.outer.schema(), &gathered)?;
+        drop(gathered);
         let keys = self.join.pairing.outer_keys(&rows)?;
         let in_bytes = self.converter.convert_columns(&keys)?;
+        let bytes = bytes_of(&rows) + by_key_bytes(&in_bytes) + rows.num_rows();
+        self.memory.try_resize(bytes + in_bytes.size())?;
         let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
         for row in (0..rows.num_rows()).filter(|&row| !has_null(&keys, row)) {
             by_key.entry(in_bytes.row(row).data().into()).or_default().push(row as u32);
         }
-        self.memory.try_resize(bytes_of(&rows) + in_bytes.size())?;
         let inner = if by_key.is_empty() {
             Scan::Ended(0)
         } else {
@@ -289,7 +307,8 @@ impl Running {
             Scan::Runs(anew.execute(0, self.context.clone())?, None)
         };
         let is_met = vec![false; rows.num_rows()];
-        self.block = Some(Block { rows, by_key, is_met, inner });
+        let unmet = by_key.values().map(Vec::len).sum();
+        self.block = Some(Block { rows, by_key, is_met, unmet, bytes, inner });
         Ok(true)
     }
 }
@@ -302,17 +321,31 @@ impl InnerRows {
         Ok(Self { rows, keys, has_null, at: (0, 0) })
     }
 
-    /// The next pairs of equal keys, as many as a batch has at most.
-    fn next_pairs(&mut self, by_key: &HashMap<Box<[u8]>, Vec<u32>>, batch_rows: usize) -> Pairs {
+    fn bytes(&self) -> usize {
+        bytes_of(&self.rows) + self.keys.size() + self.has_null.len()
+    }
+
+    /// The next pairs of equal keys, as many as a batch has at most; without outer rows that are `met`.
+    fn next_pairs(
+        &mut self,
+        by_key: &HashMap<Box<[u8]>, Vec<u32>>,
+        met: Option<&[bool]>,
+        batch_rows: usize,
+    ) -> Pairs {
         let mut pairs = Pairs::default();
         while self.at.0 < self.rows.num_rows() && pairs.outer.len() < batch_rows {
-            let (row, came) = self.at;
-            let met = if self.has_null[row] { None } else { by_key.get(self.keys.row(row).data()) };
-            let left = &met.map_or(&[][..], |m| m)[came..];
-            let taken = left.len().min(batch_rows - pairs.outer.len());
-            pairs.outer.extend(&left[..taken]);
-            pairs.inner.extend(std::iter::repeat_n(row as u32, taken));
-            self.at = if taken == left.len() { (row + 1, 0) } else { (row, came + taken) };
+            let (row, mut came) = self.at;
+            let equal = if self.has_null[row] { None } else { by_key.get(self.keys.row(row).data()) };
+            let equal = equal.map_or(&[][..], |rows| rows);
+            while came < equal.len() && pairs.outer.len() < batch_rows {
+                let outer = equal[came];
+                came += 1;
+                if met.is_none_or(|met| !met[outer as usize]) {
+                    pairs.outer.push(outer);
+                    pairs.inner.push(row as u32);
+                }
+            }
+            self.at = if came == equal.len() { (row + 1, 0) } else { (row, came) };
         }
         pairs
     }

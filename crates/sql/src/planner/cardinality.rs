@@ -27,7 +27,7 @@ pub(super) struct Member {
     /// Whether it is an integer.
     is_integer: bool,
     /// Whether a key set can exclude rows of the input before they are answered.
-    pub(super) is_stored: bool,
+    pub(super) takes_keys: bool,
 }
 
 /// DataFusion makes an array of keys of which so large a share of the values between the least and the greatest is there, or of few:
@@ -64,8 +64,8 @@ impl Cardinality {
             };
             let is_integer =
                 column.is_some_and(|c| region.inputs[t.input].schema().field(c).data_type().is_integer());
-            let is_stored = column.is_some_and(|c| of.columns[c].is_stored);
-            Member { input: t.input, column, domain, distinct, is_integer, is_stored }
+            let takes_keys = column.is_some_and(|c| of.columns[c].takes_keys);
+            Member { input: t.input, column, domain, distinct, is_integer, takes_keys }
         };
         let classes: Vec<Vec<Member>> =
             region.classes.iter().map(|c| c.iter().map(member).collect()).collect();

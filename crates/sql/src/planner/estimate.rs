@@ -24,12 +24,15 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use lode_page::{DataType, Value};
+use lode_program::Expr;
 
 use super::{cost, unique};
 use crate::columns::place_of;
 use crate::join;
+use crate::offload::Offload;
 use crate::scan::distinct::distinct_in_table;
-use crate::scan::{GroupForm, LodeScanExec, ScanSpec, engine_error};
+use crate::scan::{GroupForm, LodeScanExec, Passing, ScanSpec, engine_error};
+use crate::translate::Translator;
 
 /// The share of rows that is assumed to pass a condition that nothing is known of.
 const UNKNOWN_SHARE: f64 = 1.0 / 3.0;
@@ -60,13 +63,13 @@ pub(super) struct ColumnEstimate {
     pub(super) domain: f64,
     /// The most distinct values that are left, as far as other columns say that equal it.
     pub(super) most: f64,
-    /// Whether a scan below stores it, so that a key set can exclude rows before they are answered.
-    pub(super) is_stored: bool,
+    /// Whether a scan below looks its values up in key sets, so that these exclude rows before they are answered.
+    pub(super) takes_keys: bool,
 }
 
 impl ColumnEstimate {
     fn computed(rows: f64) -> Self {
-        Self { domain: rows.max(1.0), most: f64::INFINITY, is_stored: false }
+        Self { domain: rows.max(1.0), most: f64::INFINITY, takes_keys: false }
     }
 }
 
@@ -110,9 +113,7 @@ pub(super) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Result<Estimate> {
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let below = estimate(filter.input())?;
-        let share: f64 =
-            split_conjunction(filter.predicate()).into_iter().map(|e| share_of(e, &below)).product();
-        let passed = (below.rows * share).max(1.0);
+        let passed = of_filter(filter, &below)?.max(1.0);
         return Ok(match filter.projection() {
             Some(places) => projected(below.with_rows(passed), places.iter().map(|&i| Some(i))),
             None => below.with_rows(passed),
@@ -196,7 +197,7 @@ fn of_scanned_rows(scan: &LodeScanExec) -> Result<Estimate> {
                 true => rows,
                 false => domain(data_type, bounds, rows, distinct_in_table(spec, c, rows)?),
             };
-            Ok(ColumnEstimate { domain, most: f64::INFINITY, is_stored: true })
+            Ok(ColumnEstimate { domain, most: f64::INFINITY, takes_keys: spec.offload != Offload::Off })
         }
     };
     let passed = (rows * spec.selectivity).max(1.0);
@@ -232,6 +233,31 @@ fn projected(below: Estimate, places: impl Iterator<Item = Option<usize>>) -> Es
     let column = |p: &Option<usize>| p.map_or(ColumnEstimate::computed(rows), |i| below.columns[i]);
     let columns = places.iter().map(column).collect();
     Estimate { columns, ..below }
+}
+
+/// The rows that pass a filter in the host. Those of a table are sampled, as they are where the drive filters.
+fn of_filter(filter: &FilterExec, below: &Estimate) -> Result<f64> {
+    let terms = split_conjunction(filter.predicate());
+    let scan = filter.input().downcast_ref::<LodeScanExec>().filter(|scan| scan.is_plain());
+    let Some(spec) = scan.map(LodeScanExec::spec) else {
+        return Ok(below.rows * terms.into_iter().map(|e| share_of(e, below)).product::<f64>());
+    };
+    let translator = Translator::new(spec.table.schema(), &spec.output);
+    let (mut sampled, mut share) = (Vec::new(), 1.0);
+    for term in terms {
+        match translator.exact(term) {
+            Some(term) => sampled.push(term),
+            None => share *= share_of(term, below),
+        }
+    }
+    let all = match sampled.len() {
+        0 => return Ok(below.rows * share),
+        1 => sampled.remove(0),
+        _ => Expr::And(sampled),
+    };
+    let passing = Passing::of(&spec.snapshot, &spec.table, &all, &spec.counts)?;
+    // The scan may read only the pages that an index names for the same filter.
+    Ok((below.rows_before * passing.share).min(below.rows) * share)
 }
 
 fn share_of(e: &Arc<dyn PhysicalExpr>, below: &Estimate) -> f64 {

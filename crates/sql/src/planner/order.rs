@@ -324,7 +324,7 @@ impl Search<'_> {
             return shares;
         }
         for class in self.of.connecting(build, probe) {
-            for m in class.iter().filter(|m| m.is_stored && probe.has(m.input)) {
+            for m in class.iter().filter(|m| m.takes_keys && probe.has(m.input)) {
                 let share = Cardinality::key_share(class, build, build_rows, m);
                 shares[m.input] = f64::min(shares[m.input], share);
             }

@@ -87,7 +87,7 @@ fn cost_of(
 ) -> (f64, PartitionMode) {
     let mut share: f64 = 1.0;
     let mut looked_up = 0.0;
-    let is_asked = |(_, p): &&(usize, usize)| probe.columns[*p].is_stored && build.rows <= cost::KEYS_MAX;
+    let is_asked = |(_, p): &&(usize, usize)| probe.columns[*p].takes_keys && build.rows <= cost::KEYS_MAX;
     for &(b, p) in sent.iter().filter(is_asked) {
         share = share.min(Estimate::key_share(build.distinct(b), probe.columns[p].domain));
         looked_up = cost::keys_looked_up(probe.looked_up) / threads as f64;

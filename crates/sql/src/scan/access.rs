@@ -91,21 +91,9 @@ impl Access {
                 indexed.count as f64 / (table.pages() * ROWS_A_PAGE_PASS).max(1) as f64
             }
             (Some(f), None) if offload.filters_exactly() => {
-                sample = estimate::sample(snapshot, table, f, counts)?;
-                let otherwise =
-                    || snapshot.statistics(table).map(|known| assumed(f, &known)).map_err(engine_error);
-                match sample {
-                    // Few rows of which none passes say little.
-                    Some(s) if s.share == 0.0 && s.pages * table.rows() < FEW_ROWS * table.pages() => {
-                        otherwise().map(|share| share.min(s.high))?
-                    }
-                    // All rows that pass may lie on a page that was not drawn.
-                    Some(s) if s.share == 0.0 && s.pages < table.pages() => {
-                        otherwise()?.min(s.high).min(PART_OF_A_PAGE / table.pages() as f64)
-                    }
-                    Some(s) => s.share,
-                    None => otherwise()?,
-                }
+                let passing = Passing::of(snapshot, table, f, counts)?;
+                sample = passing.sample;
+                passing.share
             }
             _ => 1.0,
         };
@@ -115,6 +103,40 @@ impl Access {
     /// The B+-tree index that names the pages, and how many they are.
     pub(crate) fn index(&self) -> Option<(String, u64)> {
         self.pages.0.as_ref().map(|i| (i.index.clone(), i.count))
+    }
+}
+
+/// The share of a table's rows that pass a filter.
+pub(crate) struct Passing {
+    pub(crate) share: f64,
+    /// What was sampled, if anything was.
+    pub(crate) sample: Option<Sample>,
+}
+
+impl Passing {
+    /// The share that a sample shows, or is assumed without one.
+    pub(crate) fn of(
+        snapshot: &Snapshot,
+        table: &Table,
+        filter: &program::Expr,
+        counts: &StatementCounts,
+    ) -> Result<Self> {
+        let sample = estimate::sample(snapshot, table, filter, counts)?;
+        let otherwise =
+            || snapshot.statistics(table).map(|known| assumed(filter, &known)).map_err(engine_error);
+        let share = match sample {
+            // Few rows of which none passes say little.
+            Some(s) if s.share == 0.0 && s.pages * table.rows() < FEW_ROWS * table.pages() => {
+                otherwise().map(|share| share.min(s.high))?
+            }
+            // All rows that pass may lie on a page that was not drawn.
+            Some(s) if s.share == 0.0 && s.pages < table.pages() => {
+                otherwise()?.min(s.high).min(PART_OF_A_PAGE / table.pages() as f64)
+            }
+            Some(s) => s.share,
+            None => otherwise()?,
+        };
+        Ok(Self { share, sample })
     }
 }
 

@@ -36,7 +36,7 @@ use lode_engine::{EngineError, HostWork, NoMatcher, Snapshot, Table};
 use lode_program::answer::Member;
 use lode_program::{Expr, Matcher, Program};
 
-pub(crate) use access::{Access, FilterOver};
+pub(crate) use access::{Access, FilterOver, Passing};
 pub use exec::LodeScanExec;
 pub(crate) use groups::{GroupForm, StateColumn};
 pub(crate) use keys::JoinKeys;

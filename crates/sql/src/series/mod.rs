@@ -24,7 +24,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use lateral::LateralFunctions;
-pub(crate) use select::{function_in_from, in_select_list};
+pub(crate) use select::{function_in_from, has_set, in_select_list};
 
 /// The function of PostgreSQL.
 pub(crate) const GENERATE_SERIES: &str = "generate_series";

@@ -39,6 +39,15 @@ pub(crate) fn in_select_list(select: &mut Select) {
     }
 }
 
+/// Whether an expression has a function that returns a set.
+pub(crate) fn has_set(expr: &Expr) -> bool {
+    let found = |e: &Expr| match set_function(e) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, found).is_break()
+}
+
 /// The name of a function that returns a set.
 fn set_function(expr: &Expr) -> Option<&'static str> {
     let Expr::Function(f) = expr else { return None };

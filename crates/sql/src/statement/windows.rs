@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select, SelectItem,
-    SetExpr, Value, VisitMut, VisitorMut, WindowSpec, WindowType, visit_expressions,
+    Expr, Function, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Value, VisitMut, VisitorMut, WindowSpec, WindowType, visit_expressions,
 };
 
 use super::fold;
-use crate::SqlError;
 use crate::error::state;
+use crate::{SqlError, series};
 
 type Windows = HashMap<String, WindowSpec>;
 
@@ -24,42 +24,59 @@ type Windows = HashMap<String, WindowSpec>;
 pub(super) fn in_select_list(select: &mut Select) -> Result<(), SqlError> {
     let windows = defined(std::mem::take(&mut select.named_window))?;
     let uses = &mut UsesOf { windows: &windows, depth: 0 };
+    ended(select.distinct.visit(uses))?;
     ended(select.projection.visit(uses))?;
     ended(select.qualify.visit(uses))
 }
 
-/// Writes out the windows in the ORDER BY of a query. An expression of the list that has a window and is ordered by its position is
-/// ordered by itself: DataFusion refuses the position where the rows are grouped.
+/// Writes out the windows in the ORDER BY of a query. An item of a grouped list that has a window and is ordered by its position is
+/// ordered by its name or by itself: DataFusion refuses the position.
 pub(super) fn in_order(query: &mut Query) -> Result<(), SqlError> {
-    let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by) else {
-        return Ok(());
+    let (Some(select), Some(order)) = (select_of(&query.body), &mut query.order_by) else { return Ok(()) };
+    let is_grouped = match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(by, modifiers) => !by.is_empty() || !modifiers.is_empty(),
     };
-    if let OrderByKind::Expressions(by) = &mut order.kind {
+    if let OrderByKind::Expressions(by) = &mut order.kind
+        && is_grouped
+    {
         by.iter_mut().for_each(|by| expand_position(&mut by.expr, select));
     }
     let windows = defined(select.named_window.clone())?;
     ended(order.visit(&mut UsesOf { windows: &windows, depth: 0 }))
 }
 
+/// The SELECT that a query is, perhaps in parentheses.
+fn select_of(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => select_of(&query.body),
+        _ => None,
+    }
+}
+
 fn expand_position(expr: &mut Expr, select: &Select) {
     let is_wild = |i: &SelectItem| matches!(i, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-    let Some(item) = position(expr)
-        .and_then(|at| at.checked_sub(1))
-        .filter(|at| !select.projection.iter().take(at + 1).any(is_wild))
-    else {
-        return;
-    };
-    if let Some(SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. }) =
-        select.projection.get(item)
-    {
-        let is_window = |e: &Expr| matches!(e, Expr::Function(Function { over: Some(_), .. }));
-        let found = visit_expressions(e, |e| {
-            if is_window(e) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        if found.is_break() {
-            *expr = e.clone();
+    let is_known = |at: &usize| !select.projection.iter().take(at + 1).any(is_wild);
+    let Some(at) = position(expr).and_then(|at| at.checked_sub(1)).filter(is_known) else { return };
+    match select.projection.get(at) {
+        Some(SelectItem::ExprWithAlias { expr: item, alias }) if has_window(item) => {
+            *expr = Expr::Identifier(alias.clone());
         }
+        // A function that returns a set is moved out of the list.
+        Some(SelectItem::UnnamedExpr(item)) if has_window(item) && !series::has_set(item) => {
+            *expr = item.clone();
+        }
+        _ => {}
     }
+}
+
+fn has_window(expr: &Expr) -> bool {
+    let found = |e: &Expr| match e {
+        Expr::Function(Function { over: Some(_), .. }) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, found).is_break()
 }
 
 fn position(expr: &Expr) -> Option<usize> {
