@@ -21,7 +21,7 @@ use lode_engine::{Deferral, Snapshot, Table};
 
 use crate::arrow_convert::arrow_type;
 use crate::hidden_columns::HiddenValues;
-use crate::options::LodeOptions;
+use crate::options::{JoinBy, LodeOptions, Planner};
 use crate::scan::{Access, FilterOver, LodeScanExec, ScanSpec, engine_error, estimate};
 use crate::translate::{lower, translate_filter};
 use crate::{Offload, StatementCounts};
@@ -192,11 +192,13 @@ impl TableProvider for LodeTable {
         let (snapshot, table) = (&self.snapshot, &self.table);
         let of = FilterOver { schema: &self.schema, stored: &self.columns, hidden: self.hidden() };
         let access = Access::of(snapshot, table, of, self.offload, filters, &self.counts)?;
+        let options = LodeOptions::of(state.config_options());
         let spec = ScanSpec {
             snapshot: snapshot.clone(),
             table: table.clone(),
             offload: self.offload,
-            prefetch: LodeOptions::of(state.config_options()).prefetch,
+            prefetch: options.prefetch,
+            samples_in_host: options.planner == Planner::Cost && options.join == JoinBy::Hash,
             counts: self.counts.clone(),
             output: self.stored_columns(projection),
             schema: Arc::new(self.schema.project(projection)?),

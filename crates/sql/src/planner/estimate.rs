@@ -239,7 +239,7 @@ fn projected(below: Estimate, places: impl Iterator<Item = Option<usize>>) -> Es
 fn of_filter(filter: &FilterExec, below: &Estimate) -> Result<f64> {
     let terms = split_conjunction(filter.predicate());
     let scan = filter.input().downcast_ref::<LodeScanExec>().filter(|scan| scan.is_plain());
-    let Some(spec) = scan.map(LodeScanExec::spec) else {
+    let Some(spec) = scan.map(LodeScanExec::spec).filter(|spec| spec.samples_in_host) else {
         return Ok(below.rows * terms.into_iter().map(|e| share_of(e, below)).product::<f64>());
     };
     let translator = Translator::new(spec.table.schema(), &spec.output);

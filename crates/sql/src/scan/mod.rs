@@ -56,6 +56,9 @@ pub(crate) struct ScanSpec {
     pub(crate) offload: Offload,
     /// Whether named pages are read ahead, on a modelled device.
     pub(crate) prefetch: bool,
+    /// Whether the planner samples filters of the host. On a modelled device a sample takes as long as hundreds of look-ups, so nested joins do
+    /// without.
+    pub(crate) samples_in_host: bool,
     pub(crate) counts: Arc<StatementCounts>,
     /// The columns that come out, in order: a column of the table, or `None` for the row's address.
     pub(crate) output: Vec<Option<u16>>,
