@@ -10,7 +10,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::Buffer;
 use datafusion::arrow::compute::{concat_batches, prep_null_mask_filter, take};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::row::{RowConverter, Rows};
+use datafusion::arrow::row::{Row, RowConverter, Rows, SortField};
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -56,11 +56,11 @@ pub(super) struct Pairing {
     pub(super) schema: SchemaRef,
 }
 
-/// The kind, the equal keys and the filter, for EXPLAIN.
+/// The equal keys and the filter, for EXPLAIN.
 impl fmt::Display for Pairing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let on: Vec<String> = self.on.iter().map(|(a, b)| format!("({a}, {b})")).collect();
-        write!(f, "{:?}, on=[{}]", self.kind, on.join(", "))?;
+        write!(f, "on=[{}]", on.join(", "))?;
         match &self.filter {
             Some(filter) => write!(f, ", filter={}", filter.expression()),
             None => Ok(()),
@@ -76,6 +76,12 @@ pub(super) struct Pairs {
 }
 
 impl Pairing {
+    /// What makes bytes of keys, for outer rows of this schema.
+    pub(super) fn converter(&self, outer: &SchemaRef) -> Result<RowConverter> {
+        let fields = self.on.iter().map(|(key, _)| Ok(SortField::new(key.data_type(outer)?)));
+        Ok(RowConverter::new(fields.collect::<Result<_>>()?)?)
+    }
+
     /// The keys of a block of outer rows, a column for each pair of keys.
     pub(super) fn outer_keys(&self, block: &RecordBatch) -> Result<Vec<ArrayRef>> {
         self.on.iter().map(|(outer, _)| outer.evaluate(block)?.into_array(block.num_rows())).collect()
@@ -155,16 +161,47 @@ impl Pairing {
     }
 }
 
+/// The places of rows by the bytes of their keys, without rows of which a key is NULL. A row with a NULL finds none: its bytes are those
+/// of no key without.
+pub(super) struct RowsByKey(HashMap<Box<[u8]>, Vec<u32>>);
+
+impl RowsByKey {
+    /// Bytes of an entry beside its key: two heap blocks and a place in the map, if each key comes once.
+    const ROW_BYTES: usize = 112;
+
+    /// The rows with these keys, in bytes `in_bytes`.
+    pub(super) fn of(keys: &[ArrayRef], in_bytes: &Rows) -> Self {
+        let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
+        for row in (0..in_bytes.num_rows()).filter(|&row| !has_null(keys, row)) {
+            by_key.entry(in_bytes.row(row).data().into()).or_default().push(row as u32);
+        }
+        Self(by_key)
+    }
+
+    /// The most bytes that so many rows take, with keys as long as these.
+    pub(super) fn bytes_max(rows: usize, keys: &Rows) -> usize {
+        rows * (Self::ROW_BYTES + keys.size() / keys.num_rows().max(1))
+    }
+
+    /// The rows with the key of a row.
+    pub(super) fn equal(&self, key: Row<'_>) -> &[u32] {
+        self.0.get(key.data()).map_or(&[], |rows| rows)
+    }
+
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+}
+
 /// What a join answers for a block, batch by batch: its pairs may be far more than its rows.
 pub(super) struct BlockAnswer {
     pairing: Arc<Pairing>,
     block: RecordBatch,
     inner: RecordBatch,
-    /// The keys of the outer rows, in bytes; and whether one is NULL.
+    /// The keys of the outer rows, in bytes.
     outer_rows: Rows,
-    has_null: Vec<bool>,
-    /// The inner rows of each key.
-    by_key: HashMap<Box<[u8]>, Vec<u32>>,
+    by_key: RowsByKey,
     batch_rows: usize,
     /// The outer row whose pairs come next, and how many of them came.
     at: (usize, usize),
@@ -175,38 +212,19 @@ pub(super) struct BlockAnswer {
 }
 
 impl BlockAnswer {
-    /// The answer for a block of outer rows, whose keys are `keys`, in bytes `outer_rows`, and all inner rows that may meet one of them.
+    /// The answer for a block of outer rows, whose keys are `outer_rows`, and all inner rows that may meet one of them.
     pub(super) fn new(
         pairing: Arc<Pairing>,
         block: RecordBatch,
-        keys: &[ArrayRef],
         (converter, outer_rows): (&RowConverter, Rows),
         inner: RecordBatch,
         batch_rows: usize,
     ) -> Result<Self> {
-        let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
-        if inner.num_rows() > 0 {
-            let inner_keys = pairing.inner_keys(&inner)?;
-            let rows = converter.convert_columns(&inner_keys)?;
-            for row in (0..inner.num_rows()).filter(|&row| !has_null(&inner_keys, row)) {
-                by_key.entry(rows.row(row).data().into()).or_default().push(row as u32);
-            }
-        }
-        let has_null = (0..block.num_rows()).map(|row| has_null(keys, row)).collect();
+        let inner_keys = pairing.inner_keys(&inner)?;
+        let by_key = RowsByKey::of(&inner_keys, &converter.convert_columns(&inner_keys)?);
         let is_met = vec![false; block.num_rows()];
         let batch_rows = batch_rows.max(1);
-        Ok(Self {
-            pairing,
-            block,
-            inner,
-            outer_rows,
-            has_null,
-            by_key,
-            batch_rows,
-            at: (0, 0),
-            is_met,
-            alone_from: 0,
-        })
+        Ok(Self { pairing, block, inner, outer_rows, by_key, batch_rows, at: (0, 0), is_met, alone_from: 0 })
     }
 
     /// The next batch; `None` after the last.
@@ -229,11 +247,7 @@ impl BlockAnswer {
         let mut pairs = Pairs::default();
         while self.at.0 < self.block.num_rows() && pairs.outer.len() < self.batch_rows {
             let (row, came) = self.at;
-            let met = match self.has_null[row] {
-                true => None,
-                false => self.by_key.get(self.outer_rows.row(row).data()),
-            };
-            let left = &met.map_or(&[][..], |m| m)[came..];
+            let left = &self.by_key.equal(self.outer_rows.row(row))[came..];
             let taken = left.len().min(self.batch_rows - pairs.outer.len());
             pairs.outer.extend(std::iter::repeat_n(row as u32, taken));
             pairs.inner.extend(&left[..taken]);
@@ -274,14 +288,6 @@ const WITHIN_A_VIEW: u32 = 12;
 fn view_bytes(views: &[u128]) -> usize {
     let length = |view: &u128| *view as u32;
     views.iter().map(length).filter(|&n| n > WITHIN_A_VIEW).map(|n| n as usize).sum()
-}
-
-/// Bytes of a map from keys to the places of their rows, beside the keys: two heap blocks and an entry, if each key comes once.
-pub(super) const MAP_ROW_BYTES: usize = 112;
-
-/// The most bytes of a map from these keys to the places of their rows.
-pub(super) fn by_key_bytes(keys: &Rows) -> usize {
-    keys.size() + keys.num_rows() * MAP_ROW_BYTES
 }
 
 /// Bytes of the rows of a batch, which may be a slice of larger arrays.

@@ -29,7 +29,7 @@ use futures::{StreamExt, stream};
 use lode_engine::LookUps;
 use lode_page::{DataType, Value};
 
-use super::block::{BlockAnswer, MAP_ROW_BYTES, Pairing, bytes_of, has_null, joined};
+use super::block::{BlockAnswer, Pairing, RowsByKey, bytes_of, has_null, joined};
 use super::inner::Inner;
 use super::keyed::{Asked, ByIndex};
 use crate::arrow_convert::from_arrow;
@@ -139,17 +139,11 @@ impl DisplayAs for LookUpJoinExec {
             writeln!(f, "table={}", spec.table.name())?;
             return writeln!(f, "by {by}");
         }
-        let on: Vec<String> = self.pairing.on.iter().map(|(a, b)| format!("({a}, {b})")).collect();
-        let on = on.join(", ");
-        match &self.inner {
-            InnerSide::Table(inner) => {
-                write!(f, "LookUpJoinExec: {:?}, {inner}, by {by}, on=[{on}]", self.pairing.kind)?;
-            }
-            InnerSide::Plan { .. } => write!(f, "LookUpJoinExec: {:?}, on=[{on}]", self.pairing.kind)?,
+        write!(f, "LookUpJoinExec: {:?}", self.pairing.kind)?;
+        if let InnerSide::Table(inner) = &self.inner {
+            write!(f, ", {inner}, by {by}")?;
         }
-        if let Some(filter) = &self.pairing.filter {
-            write!(f, ", filter={}", filter.expression())?;
-        }
+        write!(f, ", {}", self.pairing)?;
         if !self.buffer.batched {
             write!(f, ", a row at a time")?;
         }
@@ -221,15 +215,12 @@ impl ExecutionPlan for LookUpJoinExec {
         };
         let types = self.look_ups.columns().iter();
         let types = types.map(|&c| self.inner.spec().table.schema().columns[usize::from(c)].data_type);
-        let fields =
-            self.pairing.on.iter().map(|(key, _)| Ok(SortField::new(key.data_type(&outer.schema())?)));
-        let fields = fields.collect::<Result<_>>()?;
         let running = Running {
+            converter: self.pairing.converter(&outer.schema())?,
             outer,
             rest: None,
             scan,
             output: BaselineMetrics::new(&self.metrics, partition),
-            converter: RowConverter::new(fields)?,
             context: context.clone(),
             types: types.collect(),
             last: None,
@@ -326,11 +317,10 @@ impl Running {
                 self.rows_of(&keys, &places).await?
             }
         };
-        // The inner rows of each key are found by a map.
-        let of_map = inner.num_rows() * (MAP_ROW_BYTES + in_bytes.size() / block.num_rows().max(1));
+        let of_map = RowsByKey::bytes_max(inner.num_rows(), &in_bytes);
         self.memory.try_resize(bytes_of(&block) + bytes_of(&inner) + of_map)?;
         let in_bytes = (&self.converter, in_bytes);
-        BlockAnswer::new(self.join.pairing.clone(), block, &keys, in_bytes, inner, self.batch_rows)
+        BlockAnswer::new(self.join.pairing.clone(), block, in_bytes, inner, self.batch_rows)
     }
 
     /// The rows of a single key. One that comes again, as often in the order of a foreign key, is not looked up again.

@@ -34,10 +34,9 @@ use self::scanned::BlockJoinExec;
 
 pub(crate) use rule::NestedLoops;
 
-/// The column of the outer side that a column of a nested join is, if it is one. `None` if `plan` is no nested join; its outer side is its first
-/// input.
-pub(crate) fn outer_column(plan: &dyn ExecutionPlan, place: usize) -> Option<Option<usize>> {
-    pairing(plan).map(|pairing| pairing.outer_column(place))
+/// The column of the outer side, its first input, that a column of a nested join is, if it is one.
+pub(crate) fn outer_column(plan: &dyn ExecutionPlan, place: usize) -> Option<usize> {
+    pairing(plan)?.outer_column(place)
 }
 
 /// The hash join that a nested join was planned as first, over the inputs that it had then.

@@ -9,13 +9,12 @@
 //!
 //! Source: "Block Nested-Loop Join" of MySQL, and the hashed variant of MariaDB.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::row::{RowConverter, Rows, SortField};
+use datafusion::arrow::row::{RowConverter, Rows};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
@@ -35,7 +34,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 
-use super::block::{Kind, Pairing, Pairs, by_key_bytes, bytes_of, has_null};
+use super::block::{Kind, Pairing, Pairs, RowsByKey, bytes_of};
 use super::exec::{JoinBuffer, properties};
 
 /// The operator. Its inputs are the outer and the inner side.
@@ -68,9 +67,9 @@ impl BlockJoinExec {
 impl DisplayAs for BlockJoinExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if t == DisplayFormatType::TreeRender {
-            return write!(f, "{}", self.pairing);
+            return write!(f, "{:?}, {}", self.pairing.kind, self.pairing);
         }
-        write!(f, "BlockJoinExec: {}", self.pairing)?;
+        write!(f, "BlockJoinExec: {:?}, {}", self.pairing.kind, self.pairing)?;
         if !self.buffer.batched {
             write!(f, ", a row at a time")?;
         }
@@ -126,10 +125,8 @@ impl ExecutionPlan for BlockJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let outer = self.outer.execute(partition, context.clone())?;
-        let schema = outer.schema();
-        let fields = self.pairing.on.iter().map(|(key, _)| Ok(SortField::new(key.data_type(&schema)?)));
         let running = Running {
-            converter: RowConverter::new(fields.collect::<Result<_>>()?)?,
+            converter: self.pairing.converter(&outer.schema())?,
             memory: MemoryConsumer::new("BlockJoinExec").register(context.memory_pool()),
             batch_rows: context.session_config().batch_size().max(1),
             output: BaselineMetrics::new(&self.metrics, partition),
@@ -172,8 +169,7 @@ struct Running {
 /// Outer rows, and how far the scan of the inner side for them has come.
 struct Block {
     rows: RecordBatch,
-    /// The rows of each key without NULL.
-    by_key: HashMap<Box<[u8]>, Vec<u32>>,
+    by_key: RowsByKey,
     /// Which rows are in a pair.
     is_met: Vec<bool>,
     /// The rows with a key that are in none.
@@ -193,7 +189,6 @@ enum Scan {
 struct InnerRows {
     rows: RecordBatch,
     keys: Rows,
-    has_null: Vec<bool>,
     /// The inner row whose pairs come next, and how many of them came.
     at: (usize, usize),
 }
@@ -294,20 +289,17 @@ impl Running {
         drop(gathered);
         let keys = self.join.pairing.outer_keys(&rows)?;
         let in_bytes = self.converter.convert_columns(&keys)?;
-        let bytes = bytes_of(&rows) + by_key_bytes(&in_bytes) + rows.num_rows();
+        let bytes = bytes_of(&rows) + RowsByKey::bytes_max(rows.num_rows(), &in_bytes) + rows.num_rows();
         self.memory.try_resize(bytes + in_bytes.size())?;
-        let mut by_key: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
-        for row in (0..rows.num_rows()).filter(|&row| !has_null(&keys, row)) {
-            by_key.entry(in_bytes.row(row).data().into()).or_default().push(row as u32);
-        }
-        let inner = if by_key.is_empty() {
+        let by_key = RowsByKey::of(&keys, &in_bytes);
+        let unmet = by_key.rows();
+        let inner = if unmet == 0 {
             Scan::Ended(0)
         } else {
             let anew = reset_plan_states(self.join.inner.clone())?;
             Scan::Runs(anew.execute(0, self.context.clone())?, None)
         };
         let is_met = vec![false; rows.num_rows()];
-        let unmet = by_key.values().map(Vec::len).sum();
         self.block = Some(Block { rows, by_key, is_met, unmet, bytes, inner });
         Ok(true)
     }
@@ -315,28 +307,20 @@ impl Running {
 
 impl InnerRows {
     fn new(rows: RecordBatch, pairing: &Pairing, converter: &RowConverter) -> Result<Self> {
-        let keys = pairing.inner_keys(&rows)?;
-        let has_null = (0..rows.num_rows()).map(|row| has_null(&keys, row)).collect();
-        let keys = converter.convert_columns(&keys)?;
-        Ok(Self { rows, keys, has_null, at: (0, 0) })
+        let keys = converter.convert_columns(&pairing.inner_keys(&rows)?)?;
+        Ok(Self { rows, keys, at: (0, 0) })
     }
 
     fn bytes(&self) -> usize {
-        bytes_of(&self.rows) + self.keys.size() + self.has_null.len()
+        bytes_of(&self.rows) + self.keys.size()
     }
 
     /// The next pairs of equal keys, as many as a batch has at most; without outer rows that are `met`.
-    fn next_pairs(
-        &mut self,
-        by_key: &HashMap<Box<[u8]>, Vec<u32>>,
-        met: Option<&[bool]>,
-        batch_rows: usize,
-    ) -> Pairs {
+    fn next_pairs(&mut self, by_key: &RowsByKey, met: Option<&[bool]>, batch_rows: usize) -> Pairs {
         let mut pairs = Pairs::default();
         while self.at.0 < self.rows.num_rows() && pairs.outer.len() < batch_rows {
             let (row, mut came) = self.at;
-            let equal = if self.has_null[row] { None } else { by_key.get(self.keys.row(row).data()) };
-            let equal = equal.map_or(&[][..], |rows| rows);
+            let equal = by_key.equal(self.keys.row(row));
             while came < equal.len() && pairs.outer.len() < batch_rows {
                 let outer = equal[came];
                 came += 1;

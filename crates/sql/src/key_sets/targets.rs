@@ -68,7 +68,7 @@ pub(crate) fn replaced(plan: &Plan, key: &Key, at_scan: &mut AtScan<'_>) -> Resu
     }
     if join::is_nested(plan.as_ref()) {
         let schema = plan.children()[0].schema();
-        let outer = |i: usize| join::outer_column(plan.as_ref(), i).flatten().map(|c| column_at(&schema, c));
+        let outer = |i: usize| join::outer_column(plan.as_ref(), i).map(|c| column_at(&schema, c));
         let Some(key) = over(key, outer)? else { return Ok(None) };
         return below(plan, &[(0, key)], at_scan);
     }

@@ -111,3 +111,14 @@ fn is_typed_by_arguments(f: &Function) -> bool {
 pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
+
+/// The position of a column, from 1, that an expression of ORDER BY or GROUP BY is if it is a number.
+pub(super) fn position(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(n, _) => n.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}

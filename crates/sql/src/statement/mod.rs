@@ -9,6 +9,7 @@ mod conflict_targets;
 mod cursor;
 mod depth;
 mod dialect;
+mod flow;
 mod identifiers;
 mod inline;
 mod likes;

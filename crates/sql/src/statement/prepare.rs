@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions,
 };
 
+use super::flow::ended;
 use super::shape::Shape;
 use super::{assignments, fold, literals, rows, windows};
 use crate::error::state;
@@ -55,9 +56,7 @@ fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
             }
             assignments::expand(sql)?;
             shape.sets = matches!(sql.as_ref(), Sql::Set(_));
-            if let ControlFlow::Break(e) = Visit::visit(sql.as_ref(), &mut shape) {
-                return Err(e);
-            }
+            ended(Visit::visit(sql.as_ref(), &mut shape))?;
             if let Sql::Query(query) = sql.as_mut()
                 && let SetExpr::Select(select) = query.body.as_mut()
             {
@@ -65,13 +64,8 @@ fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
             }
             let is_insert = matches!(sql.as_ref(), Sql::Insert(_));
             let mut preparer = Preparer { next_values_are_inserted: is_insert };
-            if let ControlFlow::Break(e) = sql.visit(&mut preparer) {
-                return Err(e);
-            }
-            match Visit::visit(sql.as_ref(), &mut Leftovers) {
-                ControlFlow::Break(e) => Err(e),
-                ControlFlow::Continue(()) => Ok(()),
-            }
+            ended(sql.visit(&mut preparer))?;
+            ended(Visit::visit(sql.as_ref(), &mut Leftovers))
         }
         _ => Ok(()),
     }

@@ -11,8 +11,6 @@
 //!
 //! DataFusion finds most of these as well, but its errors differ in their text alone.
 
-use std::ops::ControlFlow;
-
 use datafusion::arrow::compute::kernels::cast_utils::{
     IntervalParseConfig, IntervalUnit, parse_interval_month_day_nano_config,
 };
@@ -23,7 +21,8 @@ use datafusion::sql::sqlparser::ast::{
     ValueWithSpan, Visitor, WindowFrame, WindowFrameBound, WindowType, With,
 };
 
-use super::{fold, is_default};
+use super::flow::Flow;
+use super::{fold, is_default, literals};
 use crate::SqlError;
 use crate::error::state;
 use crate::types::unknown_type;
@@ -103,8 +102,6 @@ fn not_reserved(name: &Ident) -> Flow {
         false => Flow::Continue(()),
     }
 }
-
-type Flow = ControlFlow<SqlError>;
 
 impl Visitor for Shape {
     type Break = SqlError;
@@ -268,16 +265,9 @@ fn set_operations(body: &SetExpr) -> Flow {
     }
 }
 
-/// A number in ORDER BY or GROUP BY is the position of a column, from 1.
+/// A position in ORDER BY or GROUP BY must be one of the select list.
 fn position(expr: &Expr, columns: Option<usize>, clause: &str) -> Flow {
-    let n = match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(n, _) => n.parse::<usize>().ok(),
-            _ => None,
-        },
-        _ => None,
-    };
-    match n {
+    match literals::position(expr) {
         Some(n) if n == 0 || columns.is_some_and(|columns| n > columns) => {
             let message = format!("{clause} position {n} is not in the select list");
             wrong(state::INVALID_COLUMN_REFERENCE, message)

@@ -11,10 +11,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Value, VisitMut, VisitorMut, WindowSpec, WindowType, visit_expressions,
+    SelectItem, SetExpr, VisitMut, VisitorMut, WindowSpec, WindowType, visit_expressions,
 };
 
-use super::fold;
+use super::flow::ended;
+use super::{fold, literals};
 use crate::error::state;
 use crate::{SqlError, series};
 
@@ -58,7 +59,7 @@ fn select_of(body: &SetExpr) -> Option<&Select> {
 fn expand_position(expr: &mut Expr, select: &Select) {
     let is_wild = |i: &SelectItem| matches!(i, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
     let is_known = |at: &usize| !select.projection.iter().take(at + 1).any(is_wild);
-    let Some(at) = position(expr).and_then(|at| at.checked_sub(1)).filter(is_known) else { return };
+    let Some(at) = literals::position(expr).and_then(|at| at.checked_sub(1)).filter(is_known) else { return };
     match select.projection.get(at) {
         Some(SelectItem::ExprWithAlias { expr: item, alias }) if has_window(item) => {
             *expr = Expr::Identifier(alias.clone());
@@ -77,23 +78,6 @@ fn has_window(expr: &Expr) -> bool {
         _ => ControlFlow::Continue(()),
     };
     visit_expressions(expr, found).is_break()
-}
-
-fn position(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(digits, _) => digits.parse().ok(),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn ended(flow: ControlFlow<SqlError>) -> Result<(), SqlError> {
-    match flow {
-        ControlFlow::Break(e) => Err(e),
-        ControlFlow::Continue(()) => Ok(()),
-    }
 }
 
 /// The windows of a WINDOW clause, each of which may copy one before it.
