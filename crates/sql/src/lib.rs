@@ -33,6 +33,7 @@ mod explain;
 mod explain_rows;
 mod filter_names;
 mod functional_dependencies;
+mod grouping_sets;
 mod hidden_columns;
 mod index_elements;
 mod index_order;

@@ -32,6 +32,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use lode_engine::{HostClock, HostWork};
 
 use super::charge::Charged;
+use crate::grouping_sets::UnorderedExec;
 use crate::join;
 use crate::scan::LodeScanExec;
 
@@ -77,7 +78,10 @@ impl ChargeHost {
 }
 
 fn hands_on(plan: &dyn ExecutionPlan) -> bool {
-    plan.is::<CooperativeExec>() || plan.is::<AnalyzeExec>() || plan.is::<ExplainExec>()
+    plan.is::<CooperativeExec>()
+        || plan.is::<AnalyzeExec>()
+        || plan.is::<ExplainExec>()
+        || plan.is::<UnorderedExec>()
 }
 
 /// What the host does for a row that an operator takes in.

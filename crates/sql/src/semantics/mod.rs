@@ -3,7 +3,7 @@
 //! ```text
 //!   statement's tree ─► prepare (types of literals, rows, casts to VARCHAR(n)) ─► plan
 //!   plan ─► whole nodes: membership, set_operations
-//!        ─► BEFORE_COERCION ─► DataFusion's coercion of types
+//!        ─► BEFORE_COERCION ─► outer references have the types of their columns ─► DataFusion's coercion of types
 //!        ─► orders of intervals and floats ─► AFTER_COERCION: both sides of an operator have their type
 //! ```
 //!
@@ -28,6 +28,7 @@ mod membership;
 mod moment;
 mod numeric;
 mod operands;
+mod outer_references;
 mod set_operations;
 mod single_value;
 mod sum;
@@ -237,6 +238,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(single_value::SingleRows),
     ];
     rules.push(Arc::new(ExpressionRules { name: "before_coercion", rules: &BEFORE_COERCION }));
+    rules.push(Arc::new(outer_references::OuterReferences));
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(interval::OrderOfIntervals));
     rules.push(Arc::new(float::OrderOfFloats));
