@@ -114,7 +114,7 @@ impl Expr {
     }
 
     /// Appends the columns that are read, in no order, some of them more than once.
-    pub(crate) fn columns(&self, out: &mut Vec<u16>) {
+    pub fn columns(&self, out: &mut Vec<u16>) {
         match self {
             Self::Column(c) => out.push(*c),
             Self::Const(..) => {}

@@ -22,6 +22,7 @@ use lode_program::{CompareOp, Expr};
 
 use super::definition::{IndexDef, IndexKind, KeyOrder};
 use super::delta::{Directory, RowId, id_of_key};
+use super::entry_filter::EntryFilter;
 use super::key::{KeyReader, append_ordered, ordered_key, prefix_end};
 use super::table::Table;
 use crate::EngineError;
@@ -34,6 +35,10 @@ pub(super) const PAGE_BYTES: usize = 8;
 pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
 /// The most ranges that one scan looks up.
 const RANGES_MAX: usize = 4096;
+/// Entries of an index that are filtered for each page that may be named: reading more of them costs more than the page.
+const ENTRIES_A_PAGE: u64 = 64;
+/// So many are filtered for a table of few pages.
+const ENTRIES_MIN: u64 = 1024;
 
 /// The pages that a B+-tree index finds for a scan.
 #[derive(Clone, Debug)]
@@ -257,9 +262,10 @@ impl Snapshot {
                 best = Some((columns, index, ranges));
             }
         }
-        let Some((_, index, ranges)) = best else { return Ok(None) };
+        let Some((used, index, ranges)) = best else { return Ok(None) };
         let Some(tree) = self.catalog().tree(&t.index_tree(index)) else { return Ok(None) };
-        let found = self.look_up(t, tree, &ranges, most);
+        let filter = EntryFilter::of(t, index, terms, used);
+        let found = self.look_up(t, tree, &ranges, filter, most);
         // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
         if self.is_dropped(tree) {
             return Ok(None);
@@ -290,16 +296,50 @@ impl Snapshot {
         t: &Table,
         tree: &Tree,
         ranges: &[KeyRange],
+        filter: Option<EntryFilter<'_>>,
         most: u64,
     ) -> Result<Option<BTreeSet<Lpid>>, EngineError> {
         let mut found = BTreeSet::new();
         let directory = self.directory_of_entries(t)?;
+        if let Some(filter) = filter {
+            let found_all =
+                self.filtered_pages(tree, ranges, filter, directory.as_deref(), most, &mut found)?;
+            return Ok(found_all.then_some(found));
+        }
         for r in ranges {
             if !self.pages_in(tree, r, directory.as_deref(), most, &mut found)? {
                 return Ok(None);
             }
         }
         Ok(Some(found))
+    }
+
+    /// Adds the pages that those entries of the ranges name which pass a filter. False once there are more than `most`, or more entries than
+    /// are worth reading for so few pages.
+    fn filtered_pages(
+        &self,
+        tree: &Tree,
+        ranges: &[KeyRange],
+        mut filter: EntryFilter<'_>,
+        directory: Option<&Directory>,
+        most: u64,
+        found: &mut BTreeSet<Lpid>,
+    ) -> Result<bool, EngineError> {
+        let mut left = ENTRIES_MIN.max(most.saturating_mul(ENTRIES_A_PAGE));
+        for range in ranges {
+            let end = range.end();
+            let end = end.as_ref().map(|e| &e[..]);
+            let mut cursor = self.range(tree, Bound::Included(&range.low), end)?;
+            while let Some((entry, _)) = cursor.next()? {
+                filter.take(entry, &mut |kept| found.extend(page_named(directory, kept)));
+                left = left.saturating_sub(1);
+                if left == 0 || found.len() as u64 > most {
+                    return Ok(false);
+                }
+            }
+        }
+        filter.finish(&mut |kept| found.extend(page_named(directory, kept)));
+        Ok(found.len() as u64 <= most)
     }
 
     /// Adds the pages that the entries of a range name. False once there are more than `most`.

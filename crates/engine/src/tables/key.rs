@@ -246,6 +246,62 @@ pub(super) fn key_of_values(types: impl IntoIterator<Item = DataType>, values: &
     Some(key)
 }
 
+/// Takes a value, or NULL, from the front of a key of an index that has it in this order; `None` if the key was cut within it.
+pub(super) fn take_ordered(t: DataType, order: KeyOrder, key: &mut &[u8]) -> Option<Value> {
+    let turned = |b: u8| if order.descending { !b } else { b };
+    let (first, rest) = key.split_first()?;
+    *key = rest;
+    if turned(*first) != PRESENT {
+        return Some(Value::Null);
+    }
+    let mut fixed = |width: usize| {
+        let (value, rest) = key.split_at_checked(width)?;
+        *key = rest;
+        let mut wide = [0; 16];
+        wide[16 - width..].iter_mut().zip(value).for_each(|(to, b)| *to = turned(*b));
+        Some(u128::from_be_bytes(wide))
+    };
+    // The sign bit was turned over.
+    let signed = |bits: u128, width: u32| (bits << (128 - 8 * width)) as i128 ^ i128::MIN;
+    let mut int = |width: u32| {
+        let shifted = signed(fixed(width as usize)?, width) >> (128 - 8 * width);
+        Some(shifted)
+    };
+    // Of a float all bits were turned over if it is negative.
+    let float = |bits: u64, width: u32| match bits >> (8 * width - 1) {
+        0 => !bits,
+        _ => bits ^ 1 << (8 * width - 1),
+    };
+    Some(match t {
+        DataType::Boolean => Value::Boolean(fixed(1)? == 1),
+        DataType::SmallInt => Value::Int(int(2)? as i64),
+        DataType::Integer | DataType::Date => Value::Int(int(4)? as i64),
+        DataType::BigInt | DataType::Timestamp => Value::Int(int(8)? as i64),
+        DataType::Decimal { .. } => Value::Decimal(int(16)?),
+        DataType::Real => Value::Real(f32::from_bits(float(fixed(4)? as u64, 4) as u32)),
+        DataType::Double => Value::Double(f64::from_bits(float(fixed(8)? as u64, 8))),
+        DataType::Text | DataType::Bytea => Value::Bytes(take_string(turned, key)?),
+    })
+}
+
+/// Takes a string that [`append_string`] wrote; `None` if it has no end.
+fn take_string(turned: impl Fn(u8) -> u8, key: &mut &[u8]) -> Option<Box<[u8]>> {
+    let mut value = Vec::new();
+    loop {
+        let (&b, rest) = key.split_first()?;
+        *key = rest;
+        let b = turned(b);
+        if b == 0 {
+            let (&next, rest) = key.split_first()?;
+            *key = rest;
+            if turned(next) == 0 {
+                return Some(value.into());
+            }
+        }
+        value.push(b);
+    }
+}
+
 /// Adds a string, so that it sorts before all strings that it begins.
 fn append_string(b: &[u8], out: &mut Vec<u8>) {
     for &b in b {
@@ -386,6 +442,37 @@ mod tests {
             orders_alike(wide, &decimals.iter().map(|&v| Value::Decimal(v.into())).collect::<Vec<_>>());
             let strings: Vec<_> = strings.into_iter().map(|v| Value::Bytes(v.into())).collect();
             orders_alike(DataType::Bytea, &strings);
+        }
+
+        #[test]
+        fn values_come_back_from_a_key_and_from_no_part_of_it(
+            a: i64, b: f64, c: f32, d: i128, e: Vec<u8>, f: Option<i16>, g: bool,
+            descending: bool, nulls_first: bool, cut: proptest::sample::Index,
+        ) {
+            let order = KeyOrder { descending, nulls_first };
+            let wide = DataType::Decimal { precision: 38, scale: 2 };
+            let days = Value::Int((a as i32).into());
+            let short = f.map_or(Value::Null, |f| Value::Int(f.into()));
+            let of = [
+                (DataType::BigInt, Value::Int(a)), (DataType::Double, Value::Double(b)), (DataType::Real, Value::Real(c)),
+                (wide, Value::Decimal(d)), (DataType::Bytea, Value::Bytes(e.into())), (DataType::SmallInt, short),
+                (DataType::Date, days), (DataType::Boolean, Value::Boolean(g)),
+            ];
+            let (types, values): (Vec<_>, Vec<_>) = of.into_iter().unzip();
+            let key = ordered_key(types.iter().copied(), types.iter().map(|_| order), &values);
+            let back = |mut key: &[u8]| -> Option<Vec<Value>> {
+                let values = types.iter().map(|t| take_ordered(*t, order, &mut key)).collect();
+                assert!(key.is_empty());
+                values
+            };
+            let same = |a: &Value, b: &Value| a == b || matches!(
+                (a, b), (Value::Double(a), Value::Double(b)) if a.to_bits() == b.to_bits()
+            ) || matches!((a, b), (Value::Real(a), Value::Real(b)) if a.to_bits() == b.to_bits());
+            let found = back(&key).unwrap();
+            prop_assert!(found.iter().zip(&values).all(|(a, b)| same(a, b)), "{found:?} {values:?}");
+            let cut = cut.index(key.len());
+            let mut part = &key[..cut];
+            prop_assert!(types.iter().any(|t| take_ordered(*t, order, &mut part).is_none()));
         }
 
         #[test]

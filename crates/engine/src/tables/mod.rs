@@ -14,7 +14,7 @@
 //! - `scan.rs`, `evaluate.rs`: scans by the drive, and by the host; `read.rs`: single columns; `point.rs`: single rows by their key
 //! - `statistics.rs`, `collect.rs`: what is known of values without reading them
 //! - `objects.rs`, `sequences.rs`: sequences, views, schemas and comments; the numbers of sequences
-//! - `key.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order
+//! - `key.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order; `entry_filter.rs`: conditions on their entries
 //! - `look_up.rs`: pages by values, many times over
 //! - `write/`: transactions
 //! - `check.rs`: the check of a whole database
@@ -27,6 +27,7 @@ mod check_rows;
 mod collect;
 mod definition;
 mod delta;
+mod entry_filter;
 mod evaluate;
 mod index;
 mod index_order;
