@@ -39,6 +39,11 @@ impl ModelledDrive {
         &self.profile
     }
 
+    /// The clock of the host beside it.
+    pub(crate) fn host(&self) -> &HostClock {
+        &self.host
+    }
+
     /// Opens its database with these options and the host's clock.
     pub(crate) fn open(&self, options: DatabaseOptions) -> Result<(Database, Session), BenchError> {
         let options = DatabaseOptions { host: Some(self.host.clone()), ..options };

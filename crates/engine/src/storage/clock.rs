@@ -118,6 +118,17 @@ struct Agents {
     times: Vec<Time>,
     /// The tasks of a scan that each keeps under way.
     depths: Vec<u32>,
+    watch: Option<Watch>,
+}
+
+/// Readings of an agent's clock at a steady interval.
+#[derive(Debug)]
+struct Watch {
+    of: Agent,
+    every: VirtualDuration,
+    /// When the next reading is due.
+    due: VirtualTime,
+    readings: Vec<ClockReading>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -159,7 +170,8 @@ impl HostClock {
     /// The host of a profile. `meter` reads what its device did. The device was ready at `begun`.
     pub fn new(profile: Profile, begun: VirtualTime, meter: Meter) -> Self {
         let depths = vec![profile.link.queue_depth];
-        let agents = Agents { turn: Agent(0), turn_ended: false, times: vec![Time::new(begun)], depths };
+        let times = vec![Time::new(begun)];
+        let agents = Agents { turn: Agent(0), turn_ended: false, times, depths, watch: None };
         Self { profile, meter, agents: Mutex::new(agents) }
     }
 
@@ -238,7 +250,9 @@ impl HostClock {
 
     /// The host does something so many times.
     pub fn computes(&self, work: HostWork, times: u64) {
-        self.agents.lock().current().computes(work, work.cost(&self.profile.host) * times);
+        let agents = &mut *self.agents.lock();
+        agents.current().computes(work, work.cost(&self.profile.host) * times);
+        self.look(agents);
     }
 
     /// The host takes a completion, and waits for it if it comes later.
@@ -253,6 +267,39 @@ impl HostClock {
         t.behind += wait - in_its_life;
         t.now = t.now.max(c.at);
         t.computes(HostWork::Command, self.profile.host.command);
+        self.look(agents);
+    }
+
+    /// From here on the clock of the agent whose turn it is is read each time that so much time has passed, and now.
+    pub fn watch(&self, every: VirtualDuration) {
+        let agents = &mut *self.agents.lock();
+        let (of, now) = (agents.turn, agents.current().now);
+        let readings = vec![self.reading(agents, of)];
+        agents.watch = Some(Watch { of, every, due: now + every, readings });
+    }
+
+    /// Ends [`watch`](Self::watch), with a last reading. The readings are in the order of time. Two of them are further apart than asked for
+    /// where the agent waited or computed for longer without a break.
+    pub fn watched(&self) -> Vec<ClockReading> {
+        let agents = &mut *self.agents.lock();
+        let Some(watch) = agents.watch.take() else { return Vec::new() };
+        let last = self.reading(agents, watch.of);
+        let mut readings = watch.readings;
+        readings.push(last);
+        readings
+    }
+
+    /// Reads the clock of the agent that is watched, if that is due.
+    fn look(&self, agents: &mut Agents) {
+        let Some(watch) = &agents.watch else { return };
+        let (of, now) = (watch.of, agents.times[watch.of.0].now);
+        if now < watch.due {
+            return;
+        }
+        let reading = self.reading(agents, of);
+        let watch = agents.watch.as_mut().expect("it is watched");
+        watch.readings.push(reading);
+        watch.due = now + watch.every;
     }
 
     /// The time of the agent whose turn it is, and what was counted up to it.
@@ -262,7 +309,11 @@ impl HostClock {
 
     /// The time of an agent, and what was counted up to it.
     pub fn read_of(&self, agent: Agent) -> ClockReading {
-        let time = self.agents.lock().times[agent.0];
+        self.reading(&self.agents.lock(), agent)
+    }
+
+    fn reading(&self, agents: &Agents, agent: Agent) -> ClockReading {
+        let time = agents.times[agent.0];
         let total = time.split.total() + time.rested;
         assert_eq!(total, time.now - time.begun, "the parts of an agent's time and its rests add up to it");
         // The device does not know what the host computed.
@@ -370,6 +421,26 @@ mod tests {
         // The host does not wait for a completion that came meanwhile.
         clock.takes(&completion(ns(90), &[(Part::Media, ns(90))]));
         assert_eq!(clock.read().since(&before).total, ns(102));
+    }
+
+    #[test]
+    fn a_clock_that_is_watched_is_read_at_each_interval() {
+        let mut profile = Profile::find("isp-adms11").unwrap();
+        profile.host.join = ns(10);
+        let clock = HostClock::new(profile, VirtualTime::ZERO, Box::new(Operations::default));
+        clock.computes(HostWork::Join, 1);
+        clock.watch(ns(25));
+        for _ in 0..7 {
+            clock.computes(HostWork::Join, 1);
+        }
+        // A stretch that is longer than the interval is one.
+        clock.computes(HostWork::Join, 20);
+        clock.computes(HostWork::Join, 1);
+        let readings = clock.watched();
+        let apart: Vec<_> = readings.windows(2).map(|pair| pair[1].since(&pair[0]).total).collect();
+        assert_eq!(apart, [ns(30), ns(30), ns(210), ns(10)]);
+        clock.computes(HostWork::Join, 9);
+        assert!(clock.watched().is_empty(), "it is not watched any more");
     }
 
     #[test]

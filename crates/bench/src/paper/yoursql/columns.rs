@@ -19,6 +19,7 @@ use lode_base::VirtualDuration;
 use lode_sql::Offload;
 
 use super::rig::{Rig, Took};
+use super::scales;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
@@ -38,8 +39,8 @@ pub const FIGURE: Figure = Figure {
     expected: "In raw form the matcher flags nearly all pages, so nothing is gained. Stored once, a page has few values.",
     differs: "Row ids take 4 bytes. A value with its row ids is cut into rows of at most 200 row ids, so that rows fit a page. At the paper's scale each value has \
               25 times as many pages, and its first and last page matter less.",
-    sizes: &[],
-    rows,
+    sizes: &[scales::PERCENT],
+    rows: |run| scales::beside_a_quarter(run, rows),
     plot: None,
 };
 

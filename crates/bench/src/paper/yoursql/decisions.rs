@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use lode_sql::EarlyScores;
 
 use super::rig::Rig;
+use super::scales;
 use super::systems::{ENABLED, decided};
 use crate::BenchError;
 use crate::paper::figure::Figure;
@@ -25,7 +26,7 @@ pub const FIGURE: Figure = Figure {
     expected: "Those with a rare text or two keys are filtered early. A month, a quarter or a year of dates in tables that are not sorted by them is on \
                nearly every page.",
     differs: "The paper does not say the scores of operators; ours were chosen before any query was looked at. Rows a page are not InnoDB's.",
-    sizes: &[],
+    sizes: &[scales::PERCENT],
     rows,
     plot: None,
 };

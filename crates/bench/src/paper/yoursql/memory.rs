@@ -3,6 +3,7 @@
 //! Claim, setup and expected shape: [`FIGURE`].
 
 use super::rig::Rig;
+use super::scales;
 use super::systems::{ENABLED, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
@@ -17,8 +18,8 @@ pub const FIGURE: Figure = Figure {
     setup: "The buffer pool is 0.5, 1, 2 and 4 times 7.5 % of the data. Each run begins with an empty pool.",
     expected: "MySQL looks the same pages up again and again, so it gains by memory; YourSQL looks few up.",
     differs: "With four times the memory the pool holds 30 % of the data.",
-    sizes: &[],
-    rows,
+    sizes: &[scales::PERCENT],
+    rows: |run| scales::beside_a_quarter(run, rows),
     plot: None,
 };
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   profile yoursql-pm1725 ─► rig: a database on the modelled drive ─► SQL at some offload level ─► time, pages by stage
-//!                                                                      └─► ratios, query1, table1, decisions, queries, memory, columns, sources ─► Row
+//!                                                                      └─► ratios, query1, table1, decisions, queries, memory, power, columns, sources ─► Row
 //! ```
 //!
 //! The claim: pattern matchers in the drive exclude most pages of a table before any of it crosses the link. The tables of YourSQL
@@ -15,10 +15,12 @@ mod filters;
 pub mod memory;
 mod movers;
 mod orders;
+pub mod power;
 pub mod queries;
 pub mod query1;
 pub mod ratios;
 mod rig;
+mod scales;
 pub mod sources;
 mod systems;
 pub mod table1;
@@ -32,10 +34,10 @@ pub const PAPER: Paper = Paper {
     citation: "\"YourSQL: A High-Performance Database System Leveraging In-Storage Computing\" (Jo et al., VLDB 2016)",
     text: "The filtering ratios, Query 1 (Table 4) and join queries, for the paper's platform (profile yoursql-pm1725). A database on the \
            modelled drive stores tables of TPC-H, and runs SQL; the clocks of device and host give the time. Table 1, the \
-           queries that the paper filters early (Table 5, Fig. 8 and 9, Table 7) and Fig. 7 run beside a strong host. Fig. 10 and 11 and \
-           Table 8 are not run yet.",
+           queries that the paper filters early (Table 5, Fig. 8 and 9, Table 7), Fig. 7 and Fig. 10 run beside a strong host. Table 8 and \
+           Fig. 11 compare columns.",
     profile: "yoursql-pm1725",
-    quick: "Tables of scale 0.01 instead of 0.25",
+    quick: "Tables of scale 0.01 instead of 0.25, and at no second scale",
     examples: &["yoursql", "yoursql --figure query1 --out report", "yoursql --json > yoursql.jsonl"],
     figures: &[
         ratios::FIGURE,
@@ -44,6 +46,7 @@ pub const PAPER: Paper = Paper {
         decisions::FIGURE,
         queries::FIGURE,
         memory::FIGURE,
+        power::FIGURE,
         columns::FIGURE,
         sources::FIGURE,
     ],

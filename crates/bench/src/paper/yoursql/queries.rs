@@ -4,6 +4,7 @@
 
 use super::movers;
 use super::rig::{Rig, Took};
+use super::scales;
 use super::systems::{ENABLED, Enabled, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
@@ -20,8 +21,8 @@ pub const FIGURE: Figure = Figure {
             in the order of a real MariaDB. The other 14 queries take the same time on both systems, as the paper says.",
     expected: "Most of the gain over MySQL comes from its nested loops, not from the filter: a strong host gains as much without it.",
     differs: "The rows say how much the order alone gains, and what a host with hash joins over column pages takes.",
-    sizes: &[],
-    rows,
+    sizes: &[scales::PERCENT],
+    rows: |run| scales::beside_a_quarter(run, rows),
     plot: None,
 };
 

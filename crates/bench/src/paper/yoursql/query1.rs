@@ -8,6 +8,7 @@ use lode_sql::Offload;
 use super::filters::QUERY_1;
 use super::movers;
 use super::rig::{Pages, Rig, Took};
+use super::scales;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
@@ -22,8 +23,8 @@ pub const FIGURE: Figure = Figure {
             all of them to the host, read ahead. YourSQL: row pages of 4 KB, hints of the matcher and the filter, bulk reads.",
     expected: "YourSQL is bound by the rate of the matchers, MySQL by the host's work for each row. A strong host would scan column pages.",
     differs: "Times are of a smaller scale. MySQL's time for a row is an estimate ([h] in the profile).",
-    sizes: &[],
-    rows,
+    sizes: &[scales::PERCENT],
+    rows: |run| scales::beside_a_quarter(run, rows),
     plot: None,
 };
 

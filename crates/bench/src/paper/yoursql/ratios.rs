@@ -6,6 +6,7 @@ use lode_sql::Offload;
 
 use super::filters::{FILTERS, Filter, QUERY_1};
 use super::rig::{Pages, Rig};
+use super::scales;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
@@ -21,8 +22,8 @@ pub const FIGURE: Figure = Figure {
     expected: "Both conditions of Query 1 in one row give a few percent at 4 KB. Its two keys in one page give several times as many: the matcher \
                knows no rows. A month of l_shipdate has a key that takes five months.",
     differs: "Pages are Lode's (PAX, with a directory of 32 bytes a column), so that rows a page are not InnoDB's.",
-    sizes: &[],
-    rows,
+    sizes: &[scales::PERCENT],
+    rows: |run| scales::beside_a_quarter(run, rows),
     plot: None,
 };
 

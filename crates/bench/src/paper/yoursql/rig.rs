@@ -10,10 +10,11 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use lode_base::{EnergyUse, Profile, Split, VirtualDuration};
-use lode_engine::{Database, DatabaseOptions};
+use lode_engine::{ClockReading, Database, DatabaseOptions};
 use lode_sql::{JoinBy, Offload, Planner, QueryCounts, Session, SqlError, TableReads};
 use tokio::runtime::Runtime;
 
+use super::scales;
 use crate::BenchError;
 use crate::modelled::{ModelledDrive, one_thread};
 use crate::paper::run::Run;
@@ -22,8 +23,6 @@ use crate::tpch::data::generate;
 use crate::tpch::queries::Query;
 use crate::tpch::schema::{FOREIGN_KEYS, TABLES, Table};
 
-/// The scale of the tables.
-const SCALE: f64 = 0.25;
 /// Their scale in a quick run.
 pub(super) const QUICK_SCALE: f64 = 0.01;
 /// The share of the data that the buffer pool takes, as in section 4.1.3.
@@ -143,6 +142,15 @@ pub(super) struct Took {
     pub(super) energy: EnergyUse,
     /// Rows of its answer.
     pub(super) rows: u64,
+    /// What device and host took in each stretch of it, in order; empty if the rig does not watch.
+    pub(super) stretches: Vec<Stretch>,
+}
+
+/// A part of a statement's time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch {
+    pub(super) time: VirtualDuration,
+    pub(super) joules: f64,
 }
 
 impl Took {
@@ -163,6 +171,8 @@ pub(super) struct Rig {
     loaded: HashMap<(&'static str, Pages), u64>,
     /// Pages in which all tables are there, with indexes.
     indexed: HashSet<Pages>,
+    /// How often the clock is read while a statement runs; `None`: only before and after it.
+    watch: Option<VirtualDuration>,
 }
 
 struct Open {
@@ -190,9 +200,9 @@ fn pool_bytes(scale: Scale) -> f64 {
 }
 
 impl Rig {
-    /// The rig that all figures share.
+    /// The rig that all figures share, at the scale at which they run now.
     pub(super) fn of<'a>(run: &'a mut Run<'_>) -> Result<&'a mut Self, BenchError> {
-        run.shared(|run| Self::new(run.profile(), if run.quick() { QUICK_SCALE } else { SCALE }))
+        scales::rig(run)
     }
 
     /// An empty database on a device, for tables of this scale.
@@ -201,7 +211,7 @@ impl Rig {
         let on = ModelledDrive::new(profile)?;
         let open = Some(Open::new(&on, pool_bytes(scale))?);
         let (loaded, indexed) = (HashMap::new(), HashSet::new());
-        Ok(Self { runtime: one_thread()?, on, open, scale, loaded, indexed })
+        Ok(Self { runtime: one_thread()?, on, open, scale, loaded, indexed, watch: None })
     }
 
     fn open(&self) -> &Open {
@@ -280,7 +290,9 @@ impl Rig {
     /// Runs a statement with what the buffer pool and the session have.
     fn took(&self, sql: &str) -> Result<(Took, Vec<RecordBatch>), BenchError> {
         let misses = self.open().database.tree_stats().misses;
+        self.watch.into_iter().for_each(|every| self.on.host().watch(every));
         let batches = self.runtime.block_on(self.open().session.collect(sql)).map_err(|e| failed(sql, e))?;
+        let readings = self.on.host().watched();
         let modelled = self.open().session.last_modelled().expect("the device is modelled");
         let rows = batches.iter().map(|b| b.num_rows() as u64).sum();
         let reads = self.open().session.last_reads();
@@ -296,8 +308,19 @@ impl Rig {
             node_reads: self.open().database.tree_stats().misses - misses,
             energy: modelled.energy(self.on.profile()),
             rows,
+            stretches: readings.windows(2).map(|pair| self.stretch(pair)).collect(),
         };
         Ok((took, batches))
+    }
+
+    fn stretch(&self, readings: &[ClockReading]) -> Stretch {
+        let between = readings[1].since(&readings[0]);
+        Stretch { time: between.total, joules: between.energy(self.on.profile()).total() }
+    }
+
+    /// Reads the clock so often while a statement runs, for the stretches of it.
+    pub(super) fn watch(&mut self, every: Option<VirtualDuration>) {
+        self.watch = every;
     }
 
     /// Runs a query of TPC-H, or a part of one, by a plan; from an empty buffer pool, or with what the last statement left there.

@@ -39,6 +39,8 @@ pub(super) enum System {
     NewOrder,
     /// The same with an index on the filter's columns, and MariaDB's order for it.
     Icp,
+    /// The same with the pages in the pool that a first run left there.
+    IcpWarm,
     /// Row pages of 4 KB; the filtered table is first, and the matcher flags its pages.
     OptP,
     /// The same, and the filter looks at flagged pages.
@@ -54,10 +56,11 @@ pub(super) enum System {
 }
 
 impl System {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::MySql,
         Self::NewOrder,
         Self::Icp,
+        Self::IcpWarm,
         Self::OptP,
         Self::OptPs,
         Self::YourSql,
@@ -71,6 +74,7 @@ impl System {
             Self::MySql => "MySQL",
             Self::NewOrder => "MySQL, new order",
             Self::Icp => "MySQL with ICP",
+            Self::IcpWarm => "MySQL with ICP, warm",
             Self::OptP => "Opt-P",
             Self::OptPs => "Opt-PS",
             Self::YourSql => "YourSQL",
@@ -90,6 +94,7 @@ impl System {
             Self::Icp => {
                 "the same with an index on the filter's columns, which nobody pays for, and MariaDB's order with it"
             }
+            Self::IcpWarm => "the same, a second time: its pages are in the pool as far as they find room",
             Self::OptP => {
                 "row pages of 4 KB, the filtered table first, pages flagged by the matcher, read one by one"
             }
@@ -129,7 +134,9 @@ impl System {
         match self {
             Self::MySql => nested,
             Self::NewOrder => Plan { order: query.target.into(), ..nested },
-            Self::Icp => Plan { level: Offload::Index, order: orders::with_index(query.number).1, ..nested },
+            Self::Icp | Self::IcpWarm => {
+                Plan { level: Offload::Index, order: orders::with_index(query.number).1, ..nested }
+            }
             Self::OptP => Plan { level: Offload::Matches, prefetch: false, ..early },
             Self::OptPs => Plan { level: Offload::Hints, prefetch: false, ..early },
             Self::YourSql => Plan { level: Offload::Hints, ..early },
@@ -148,13 +155,16 @@ impl System {
     /// Runs a part of a query.
     pub(super) fn run_sql(self, rig: &mut Rig, query: &Enabled, sql: &str) -> Result<Took, BenchError> {
         let plan = self.plan(query);
-        if self != Self::Icp {
+        if !matches!(self, Self::Icp | Self::IcpWarm) {
             return rig.run_plan(sql, &plan, true);
         }
         rig.tables(plan.pages)?;
         let (on, _) = orders::with_index(query.number);
         rig.define(&format!("CREATE INDEX filter_columns ON {on}"), plan.pages)?;
-        let took = rig.run_plan(sql, &plan, true);
+        let mut took = rig.run_plan(sql, &plan, true);
+        if self == Self::IcpWarm && took.is_ok() {
+            took = rig.run_plan(sql, &plan, false);
+        }
         rig.define("DROP INDEX filter_columns", plan.pages)?;
         took
     }
