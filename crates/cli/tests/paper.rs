@@ -197,7 +197,7 @@ fn all_papers_are_one_page_that_needs_nothing_else() {
     for words in ["commit abc123 (as given by --commit)", "13.90", "13.21", "70 % of the peak", "quick run"] {
         assert!(page.contains(words), "{words}");
     }
-    assert_eq!(page.matches("<svg ").count(), 9);
+    assert_eq!(page.matches("<svg ").count(), 10);
     for loaded in ["<script", "src=", "url(", "@import", "<link"] {
         assert!(!page.contains(loaded), "{loaded}");
     }

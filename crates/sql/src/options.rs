@@ -32,6 +32,8 @@ pub struct LodeOptions {
     pub durability: CommitDurability,
     /// `lode.short_statements`: whether statements by a key run without DataFusion. On a modelled device a session begins without.
     pub short_statements: bool,
+    /// `lode.index_percent`: the most pages of its table that a B+-tree index may name to be used, in percent.
+    pub index_percent: u8,
     /// `lode.planner`: who orders joins.
     pub planner: Planner,
     /// `lode.join_order`: tables that are joined first, in their order.
@@ -281,6 +283,7 @@ impl Default for LodeOptions {
             default_changes: Changes::Delta,
             durability: CommitDurability::default(),
             short_statements: true,
+            index_percent: 25,
             planner: Planner::default(),
             join_order: String::new(),
             early_filter: EarlyFilter::default(),
@@ -334,6 +337,10 @@ impl ExtensionOptions for LodeOptions {
             }
             "bulk_rows" => {
                 self.bulk_rows = value.parse().map_err(|_| bad(key, value, "a number of rows"))?;
+            }
+            "index_percent" => {
+                let percent = value.parse().ok().filter(|p| *p <= 100);
+                self.index_percent = percent.ok_or_else(|| bad(key, value, "a number from 0 to 100"))?;
             }
             "queue_depth" => {
                 let depth = value.parse().ok().filter(|d| (1..=65_536).contains(d));
@@ -404,6 +411,11 @@ impl ExtensionOptions for LodeOptions {
                 self.planner.to_string(),
                 "Who orders joins: off (as FROM names the tables), cost (by sampled selectivity) or yoursql (the table \
                  that the drive filters best comes first)",
+            ),
+            entry(
+                "index_percent",
+                self.index_percent.to_string(),
+                "The most pages of its table that a B+-tree index may name to be used, in percent",
             ),
             entry(
                 "early_filter",

@@ -17,6 +17,7 @@ use datafusion::common::{Constraint, Constraints};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use lode_base::VirtualDuration;
 use lode_engine::{Deferral, Snapshot, Table};
 
 use crate::arrow_convert::arrow_type;
@@ -191,8 +192,9 @@ impl TableProvider for LodeTable {
         };
         let (snapshot, table) = (&self.snapshot, &self.table);
         let of = FilterOver { schema: &self.schema, stored: &self.columns, hidden: self.hidden() };
-        let access = Access::of(snapshot, table, of, self.offload, filters, &self.counts)?;
         let options = LodeOptions::of(state.config_options());
+        let index_pages_max = table.pages() * u64::from(options.index_percent) / 100;
+        let access = Access::of(snapshot, table, of, self.offload, filters, index_pages_max, &self.counts)?;
         let spec = ScanSpec {
             snapshot: snapshot.clone(),
             table: table.clone(),
@@ -200,6 +202,8 @@ impl TableProvider for LodeTable {
             prefetch: options.prefetch,
             samples_in_host: options.planner == Planner::Cost && options.join == JoinBy::Hash,
             counts: self.counts.clone(),
+            index_pages_max,
+            later: VirtualDuration::ZERO,
             output: self.stored_columns(projection),
             schema: Arc::new(self.schema.project(projection)?),
             selectivity: access.selectivity,

@@ -81,7 +81,7 @@ impl HostWork {
     }
 
     /// The time that it takes once.
-    const fn cost(self, host: &Host) -> VirtualDuration {
+    pub const fn cost(self, host: &Host) -> VirtualDuration {
         match self {
             Self::Command => host.command,
             Self::Scan => host.scan,

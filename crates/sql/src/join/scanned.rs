@@ -24,7 +24,7 @@ use datafusion::physical_plan::execution_plan::{
     ChildrenPropertiesMode, ReplaceChildrenOptions, apply_expression_roots, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -130,6 +130,8 @@ impl ExecutionPlan for BlockJoinExec {
             memory: MemoryConsumer::new("BlockJoinExec").register(context.memory_pool()),
             batch_rows: context.session_config().batch_size().max(1),
             output: BaselineMetrics::new(&self.metrics, partition),
+            inner_scans: MetricBuilder::new(&self.metrics).counter("inner_scans", partition),
+            inner_rows: MetricBuilder::new(&self.metrics).counter("inner_rows", partition),
             join: self.clone(),
             context,
             outer,
@@ -164,6 +166,9 @@ struct Running {
     memory: MemoryReservation,
     batch_rows: usize,
     output: BaselineMetrics,
+    /// Scans of the inner side, and the rows that they answered.
+    inner_scans: Count,
+    inner_rows: Count,
 }
 
 /// Outer rows, and how far the scan of the inner side for them has come.
@@ -203,8 +208,10 @@ impl Running {
                 continue;
             };
             let pairing = &self.join.pairing;
+            let time = self.output.elapsed_compute();
             match &mut block.inner {
                 Scan::Runs(_, Some(inner)) => {
+                    let _timer = time.timer();
                     let once = matches!(pairing.kind, Kind::Semi | Kind::Anti);
                     let met = once.then_some(block.is_met.as_slice());
                     let pairs = inner.next_pairs(&block.by_key, met, self.batch_rows);
@@ -233,13 +240,16 @@ impl Running {
                 }
                 Scan::Runs(stream, last) => match stream.next().await {
                     Some(rows) => {
+                        let _timer = time.timer();
                         let rows = InnerRows::new(rows?, pairing, &self.converter)?;
+                        self.inner_rows.add(rows.rows.num_rows());
                         self.memory.try_resize(block.bytes + rows.bytes())?;
                         *last = Some(rows);
                     }
                     None => block.inner = Scan::Ended(0),
                 },
                 Scan::Ended(from) => {
+                    let _timer = time.timer();
                     let alone = pairing.alone(&block.is_met, from, self.batch_rows);
                     if !alone.is_empty() {
                         let nothing = RecordBatch::new_empty(self.join.inner.schema());
@@ -285,6 +295,8 @@ impl Running {
         if gathered.is_empty() {
             return Ok(false);
         }
+        let time = self.output.elapsed_compute().clone();
+        let _timer = time.timer();
         let rows = concat_batches(&self.outer.schema(), &gathered)?;
         drop(gathered);
         let keys = self.join.pairing.outer_keys(&rows)?;
@@ -296,6 +308,7 @@ impl Running {
         let inner = if unmet == 0 {
             Scan::Ended(0)
         } else {
+            self.inner_scans.add(1);
             let anew = reset_plan_states(self.join.inner.clone())?;
             Scan::Runs(anew.execute(0, self.context.clone())?, None)
         };

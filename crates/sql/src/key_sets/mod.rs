@@ -21,7 +21,11 @@ use std::sync::Arc;
 use datafusion::common::{NullEquality, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use self::collect::{CollectKeysExec, KeyColumn};
@@ -29,7 +33,7 @@ use self::gather::Keys;
 use self::slot::Slot;
 use crate::exchanges::is_exchange;
 use crate::planner::{self, excludes};
-use crate::scan::JoinKeys;
+use crate::scan::{JoinKeys, LodeScanExec, Way};
 
 /// A set that lets through this share of the probe side's keys, by estimate, is not made.
 const SHARE_MAX: f64 = 0.9;
@@ -69,8 +73,8 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     }
     let mut probe = join.right().clone();
     let mut columns: Vec<KeyColumn> = Vec::new();
-    let values = planner::distinct_values(join.left(), join.on().iter().map(|(build_key, _)| build_key))?;
-    for ((build_key, probe_key), values) in join.on().iter().zip(values) {
+    let built = planner::build_columns(join.left(), join.on().iter().map(|(build_key, _)| build_key))?;
+    for ((build_key, probe_key), built) in join.on().iter().zip(built) {
         let data_type = build_key.data_type(&join.left().schema())?;
         let Some(keys) = Keys::of(&data_type)
             .filter(|_| probe_key.data_type(&probe.schema()).ok() == Some(data_type.clone()))
@@ -85,7 +89,7 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 return Ok(None);
             };
             let domain = planner::distinct_before(scan, key)?;
-            let share = values.zip(domain).map(|(values, domain)| (values / domain.max(1.0)).min(1.0));
+            let share = built.zip(domain).map(|(b, domain)| (b.values / domain.max(1.0)).min(1.0));
             if share.is_some_and(|share| share >= SHARE_MAX) {
                 return Ok(None);
             }
@@ -94,9 +98,13 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
                 (Some(bounds), None) => range = Some(bounds),
                 (None, _) => is_bounded = false,
             }
-            Ok(Some(
-                Arc::new(scan.with_keys(filter.with_share(share.unwrap_or(1.0)))) as Arc<dyn ExecutionPlan>
-            ))
+            // Values between the bounds of a key are taken to be some of its values.
+            let refers = |(_, (min, max)): &(f64, (i64, i64))| {
+                bounds.is_some_and(|(low, high)| *min <= low && high <= *max)
+            };
+            let domain = built.and_then(|b| b.of_key).filter(refers).map(|(values, _)| values);
+            let filter = filter.with_share(share.unwrap_or(1.0)).with_way(way(&probe, scan), domain);
+            Ok(Some(Arc::new(scan.with_keys(filter)) as Arc<dyn ExecutionPlan>))
         })?;
         let Some(changed) = changed else { continue };
         probe = changed;
@@ -112,6 +120,25 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     }
     let build = collected(join.left(), columns)?;
     join.builder().with_new_children(vec![build, probe])?.build_exec().map(Some)
+}
+
+/// What a row of a scan goes through in `plan` and in the join above it; `None` where a row more means more rows, or other work.
+fn way(plan: &Arc<dyn ExecutionPlan>, scan: &LodeScanExec) -> Option<Way> {
+    if let Some(found) = plan.downcast_ref::<LodeScanExec>() {
+        return std::ptr::eq(found, scan).then_some(Way { joins: 1, aggregates: 0 });
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        return way(join.right(), scan).map(|way| Way { joins: way.joins + 1, ..way });
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        return way(aggregate.input(), scan).map(|way| Way { aggregates: way.aggregates + 1, ..way });
+    }
+    let passes_on = is_exchange(plan)
+        || plan.is::<ProjectionExec>()
+        || plan.is::<FilterExec>()
+        || plan.is::<CooperativeExec>()
+        || collects_keys(plan);
+    if passes_on { way(plan.children()[0], scan) } else { None }
 }
 
 /// Whether an operator passes its input on and collects keys.

@@ -65,11 +65,13 @@ pub(super) struct ColumnEstimate {
     pub(super) most: f64,
     /// Whether a scan below looks its values up in key sets, so that these exclude rows before they are answered.
     pub(super) takes_keys: bool,
+    /// Bounds of its values in its table, if it is that table's key, a number.
+    pub(super) key_bounds: Option<(i64, i64)>,
 }
 
 impl ColumnEstimate {
     fn computed(rows: f64) -> Self {
-        Self { domain: rows.max(1.0), most: f64::INFINITY, takes_keys: false }
+        Self { domain: rows.max(1.0), most: f64::INFINITY, takes_keys: false, key_bounds: None }
     }
 }
 
@@ -197,7 +199,12 @@ fn of_scanned_rows(scan: &LodeScanExec) -> Result<Estimate> {
                 true => rows,
                 false => domain(data_type, bounds, rows, distinct_in_table(spec, c, rows)?),
             };
-            Ok(ColumnEstimate { domain, most: f64::INFINITY, takes_keys: spec.offload != Offload::Off })
+            let key_bounds = match bounds {
+                Some((Value::Int(min), Value::Int(max))) if key[..] == [c] => Some((*min, *max)),
+                _ => None,
+            };
+            let takes_keys = spec.offload != Offload::Off;
+            Ok(ColumnEstimate { domain, most: f64::INFINITY, takes_keys, key_bounds })
         }
     };
     let passed = (rows * spec.selectivity).max(1.0);

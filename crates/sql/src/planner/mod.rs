@@ -94,13 +94,27 @@ pub(crate) fn rows(plan: &Arc<dyn ExecutionPlan>) -> Result<f64> {
     Ok(estimate::estimate(plan)?.rows)
 }
 
-/// The distinct values of each expression over an operator's rows, by estimate; `None` for one that is no column.
-pub(crate) fn distinct_values<'a>(
+/// What is expected of a column of a build side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuildColumn {
+    /// Its distinct values.
+    pub(crate) values: f64,
+    /// If it is the key of a table: how many values that has in all, and between which bounds.
+    pub(crate) of_key: Option<(f64, (i64, i64))>,
+}
+
+/// What is expected of each expression over a build side; `None` for one that is no column.
+pub(crate) fn build_columns<'a>(
     plan: &Arc<dyn ExecutionPlan>,
     expressions: impl Iterator<Item = &'a Arc<dyn PhysicalExpr>>,
-) -> Result<Vec<Option<f64>>> {
+) -> Result<Vec<Option<BuildColumn>>> {
     let of = estimate::estimate(plan)?;
-    Ok(expressions.map(|e| place_of(e).map(|place| of.distinct(place))).collect())
+    let column = |place: usize| {
+        let column = &of.columns[place];
+        let of_key = column.key_bounds.map(|bounds| (column.domain, bounds));
+        BuildColumn { values: of.distinct(place), of_key }
+    };
+    Ok(expressions.map(|e| place_of(e).map(column)).collect())
 }
 
 /// The distinct values of an expression in a scan's table, by estimate; `None` if it is no column.

@@ -24,8 +24,6 @@ use crate::hidden_columns::HiddenValues;
 use crate::translate::{lower, translate_filter};
 use crate::{Offload, StatementCounts};
 
-/// A B+-tree index is used if it leaves at most this fraction (1/n) of the pages.
-pub(super) const INDEX_PART_MAX: u64 = 4;
 /// Estimate: one in this many rows passes on a page that an index names.
 const ROWS_A_PAGE_PASS: u64 = 16;
 /// A sample of fewer rows that finds none gives way to what bounds say.
@@ -64,7 +62,7 @@ pub(crate) struct FilterOver<'a> {
 pub(crate) struct Pages(Option<IndexedPages>);
 
 impl Access {
-    /// Decides how to find the rows of `table` that pass `filters`. The reads of the estimate are added to `counts`.
+    /// Decides how to find the rows of `table` that pass `filters`. A B+-tree index that names more than `index_pages_max` pages is not used. The reads of the estimate are added to `counts`.
     ///
     /// # Errors
     /// When the drive fails; when a filter that the scan promised to apply does not translate.
@@ -74,14 +72,14 @@ impl Access {
         over: FilterOver<'_>,
         offload: Offload,
         filters: &[Expr],
+        index_pages_max: u64,
         counts: &Arc<StatementCounts>,
     ) -> Result<Self> {
         let Pushed { filter, implied, text: filter_text } = pushed(table, over, offload, filters)?;
         let indexed = match with_implied(filter.as_ref(), &implied) {
             // A host that does all of the work reads all pages.
             Some(filter) if offload != Offload::Off => {
-                let pages_max = table.pages() / INDEX_PART_MAX;
-                snapshot.index_pages(table, &filter, pages_max).map_err(engine_error)?
+                snapshot.index_pages(table, &filter, index_pages_max).map_err(engine_error)?
             }
             _ => None,
         };

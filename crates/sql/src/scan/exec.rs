@@ -33,6 +33,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, Statistics,
 };
 use futures::{ready, stream};
+use lode_base::VirtualDuration;
 use lode_command::PageRange;
 use lode_engine::NoMatcher;
 
@@ -111,6 +112,12 @@ impl LodeScanExec {
         scan.keys.push(keys);
         scan.looked_up = Arc::default();
         scan
+    }
+
+    /// The same scan, whose rows each take the host of a modelled device so long later.
+    pub(crate) fn with_later(&self, later: VirtualDuration) -> Self {
+        let spec = ScanSpec { later, ..ScanSpec::clone(&self.spec) };
+        Self { spec: Arc::new(spec), ..self.clone() }
     }
 
     /// The key sets of joins above.

@@ -89,6 +89,42 @@ impl fmt::Debug for JoinKeys {
     }
 }
 
+/// What a row goes through from a scan up to the join that sends keys to the scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// Joins of whose probe side it is, with the one that sends keys.
+    pub(crate) joins: u32,
+    pub(crate) aggregates: u32,
+}
+
+impl Way {
+    /// The work of both, as where a row of several joins is dropped by the last of them.
+    fn longer(self, other: Self) -> Self {
+        Self { joins: self.joins.max(other.joins), aggregates: self.aggregates.max(other.aggregates) }
+    }
+}
+
+/// The key sets that reached a scan.
+#[derive(Debug)]
+pub(super) struct SentKeys {
+    /// The look-ups.
+    pub(super) terms: Vec<Expr>,
+    /// For each, how many values there are of which its keys are some, if that is known.
+    pub(super) domains: Vec<Option<f64>>,
+    /// The longest way of a row to one of the joins; `None` if one is not known.
+    pub(super) way: Option<Way>,
+}
+
+impl SentKeys {
+    /// Those of `filters` that are known.
+    pub(super) fn of(filters: &[KeyFilter]) -> Self {
+        let known: Vec<(Expr, &KeyFilter)> = filters.iter().filter_map(|f| Some((f.now()?, f))).collect();
+        let way = known.iter().try_fold(Way::default(), |all, (_, f)| Some(all.longer(f.way?)));
+        let domains = known.iter().map(|(_, f)| f.domain).collect();
+        Self { terms: known.into_iter().map(|(term, _)| term).collect(), domains, way }
+    }
+}
+
 /// A key set that a scan looks a value up in.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyFilter {
@@ -97,6 +133,10 @@ pub(crate) struct KeyFilter {
     text: String,
     /// The share of the scan's rows that have one of the keys, by estimate.
     share: f64,
+    /// What a row of the scan goes through until that join drops it; `None` where that is not known.
+    way: Option<Way>,
+    /// How many values there are of which the keys are some, where the scan's column refers to the key of a table.
+    domain: Option<f64>,
     keys: Arc<JoinKeys>,
 }
 
@@ -114,12 +154,17 @@ impl KeyFilter {
         }
         let value = Translator::new(spec.table.schema(), &spec.output).argument(key, data_type)?;
         let bounds = bounds(spec, &value);
-        Some((Self { value, text: key.to_string(), share: 1.0, keys }, bounds))
+        Some((Self { value, text: key.to_string(), share: 1.0, way: None, domain: None, keys }, bounds))
     }
 
     /// The same look-up, which this share of the rows is expected to pass.
     pub(crate) fn with_share(self, share: f64) -> Self {
         Self { share, ..self }
+    }
+
+    /// The same look-up, of a join to which the scan's rows go this way, and whose keys are of so many values, if that is known.
+    pub(crate) fn with_way(self, way: Option<Way>, domain: Option<f64>) -> Self {
+        Self { way, domain, ..self }
     }
 
     pub(crate) fn share(&self) -> f64 {

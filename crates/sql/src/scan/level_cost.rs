@@ -15,10 +15,11 @@ use lode_engine::TableStatistics;
 use lode_page::{DataType, Value};
 use lode_program::{Aggregation, Expr, Program};
 
+use super::keys::{SentKeys, Way};
 use super::{ScanSpec, engine_error, program_error};
 
 /// Bytes of a text once it is unpacked, assumed: of one that is compared with whole values or grouped by, a code of a dictionary; of
-/// another, some characters.
+/// another, some characters. A text that is searched has half of the characters that its column allows.
 const CODE_BYTES: u64 = 2;
 const TEXT_BYTES: u64 = 16;
 /// Texts of at most so many bytes are taken to be few.
@@ -95,6 +96,12 @@ impl Parts<'_> {
         overlapped([self.media(w), 0.0, self.link(w.stored_bytes), host], w)
     }
 
+    /// What the host computes for a row on its way.
+    fn work_on(&self, way: Way) -> f64 {
+        let h = &self.0.host;
+        f64::from(way.joins) * seconds(h.join) + f64::from(way.aggregates) * seconds(h.aggregate)
+    }
+
     /// The time of a scan in the drive, of which the host takes groups.
     fn groups_from_drive(&self, w: &Work, has_keys: bool) -> f64 {
         // Scan units compute sums without groups.
@@ -121,30 +128,39 @@ fn rate(time: impl Fn(u64) -> VirtualDuration) -> f64 {
 
 /// Whether the drive runs the program of a scan in less time than the host. `None` without a modelled device: there the drive is this
 /// machine, and what it filters is handed over once. `keys` are conditions of the program that joins have sent.
-pub(super) fn rows_pay(spec: &ScanSpec, program: &Program, keys: &[Expr]) -> Result<Option<bool>> {
+pub(super) fn rows_pay(spec: &ScanSpec, program: &Program, keys: &SentKeys) -> Result<Option<bool>> {
     let Some(host) = spec.snapshot.host() else { return Ok(None) };
     let work = work_of(spec, program, keys)?;
     let parts = Parts(host.profile());
-    Ok(Some(parts.rows_from_drive(&work, 0.0) < parts.in_host(&work, 0.0)))
+    let later = seconds(spec.later);
+    let mut in_host = parts.in_host(&work, later);
+    let way = keys.way.filter(|_| !keys.terms.is_empty() && spec.filter.is_none());
+    if let Some(way) = way {
+        // The host may leave all rows to the joins.
+        let dropped = (work.rows - work.passing) / work.rows.max(1.0);
+        let unfiltered = Work { filters: false, passing: work.rows, ..work };
+        let a_row = dropped * parts.work_on(way) + (1.0 - dropped) * later;
+        in_host = in_host.min(parts.in_host(&unfiltered, a_row));
+    }
+    Ok(Some(parts.rows_from_drive(&work, later) < in_host))
 }
 
 /// Whether the host looks keys up in key sets in less time than the join above takes with rows that have no partner. A condition that the scan
 /// has anyway is looked at in any case, and so are the keys.
-pub(super) fn keys_pay_in_host(spec: &ScanSpec, keys: &[Expr]) -> Result<bool> {
+pub(super) fn keys_pay_in_host(spec: &ScanSpec, keys: &SentKeys) -> Result<bool> {
     let Some(host) = spec.snapshot.host() else { return Ok(true) };
-    if spec.filter.is_some() || keys.is_empty() {
-        return Ok(true);
-    }
+    let is_alone = spec.filter.is_none() && !keys.terms.is_empty();
+    let Some(way) = keys.way.filter(|_| is_alone) else { return Ok(true) };
     let known = spec.snapshot.statistics(&spec.table).map_err(engine_error)?;
-    let h = &host.profile().host;
-    Ok(seconds(h.filter) < (1.0 - keys_share(&known, keys)) * seconds(h.join))
+    let parts = Parts(host.profile());
+    Ok(seconds(parts.0.host.filter) < (1.0 - keys_share(&known, keys)) * parts.work_on(way))
 }
 
 /// Whether aggregating in the drive takes less time than aggregating in the host. Without a modelled device the answer is yes.
 pub(crate) fn groups_pay(spec: &ScanSpec, of: &Aggregation) -> Result<bool> {
     let Some(host) = spec.snapshot.host() else { return Ok(true) };
     let program = spec.program()?.with_aggregation(of.clone()).map_err(program_error)?;
-    let work = work_of(spec, &program, &[])?;
+    let work = work_of(spec, &program, &SentKeys::of(&[]))?;
     let parts = Parts(host.profile());
     let add = seconds(host.profile().host.aggregate);
     let in_host = parts.in_host(&work, add).min(parts.rows_from_drive(&work, add));
@@ -152,26 +168,36 @@ pub(crate) fn groups_pay(spec: &ScanSpec, of: &Aggregation) -> Result<bool> {
 }
 
 /// The work of a scan by a program. Key sets that are known are among its conditions.
-fn work_of(spec: &ScanSpec, program: &Program, keys: &[Expr]) -> Result<Work> {
+fn work_of(spec: &ScanSpec, program: &Program, keys: &SentKeys) -> Result<Work> {
     let known = spec.snapshot.statistics(&spec.table).map_err(engine_error)?;
-    let columns = &spec.table.schema().columns;
+    let (columns, declared) = (&spec.table.schema().columns, &spec.table.def().columns);
     let answered =
         if program.aggregation().is_some() { program.aggregate_columns() } else { program.projection() };
     let mut needed: Vec<u16> = program.filter_columns().iter().chain(answered).copied().collect();
     needed.sort_unstable();
     needed.dedup();
+    let mut searched = Vec::new();
+    program.filter().into_iter().for_each(|filter| add_searched(filter, &mut searched));
     let width = |c: &u16| {
         let c = usize::from(*c);
         let bounds = known.columns.get(c).and_then(Option::as_ref);
+        // A hidden column behind those that were declared has no length.
+        let max_chars = declared.get(c).and_then(|d| d.max_chars);
         let is_code = program.aggregation().is_some() || program.filter_columns().contains(&(c as u16));
-        unpacked_width(columns[c].data_type, bounds, if is_code { CODE_BYTES } else { TEXT_BYTES })
+        let is_short = max_chars.is_some_and(|n| n as usize <= SHORT_BYTES);
+        let text_bytes = match max_chars {
+            Some(n) if searched.contains(&(c as u16)) && !is_short => u64::from(n).div_ceil(2),
+            _ if is_code || is_short => CODE_BYTES,
+            _ => TEXT_BYTES,
+        };
+        unpacked_width(columns[c].data_type, bounds, text_bytes)
     };
     let of = |those: &mut dyn Iterator<Item = &u16>| those.map(width).sum::<u64>() as f64;
     let all: Vec<u16> = (0..columns.len() as u16).collect();
     let (rows, table_bytes) = (spec.table.rows() as f64, spec.table.bytes() as f64);
     let needed_width = of(&mut needed.iter());
     let is_narrowed = program.filter() != spec.filter.as_ref();
-    let share = if keys.is_empty() && is_narrowed { KEYS_SHARE } else { keys_share(&known, keys) };
+    let share = if keys.terms.is_empty() && is_narrowed { KEYS_SHARE } else { keys_share(&known, keys) };
     Ok(Work {
         rows,
         passing: rows * spec.selectivity * share,
@@ -182,6 +208,16 @@ fn work_of(spec: &ScanSpec, program: &Program, keys: &[Expr]) -> Result<Work> {
         table_bytes,
         pages: spec.table.pages() as f64,
     })
+}
+
+/// Adds the columns whose text is searched: all characters of it are unpacked.
+fn add_searched(filter: &Expr, columns: &mut Vec<u16>) {
+    match filter {
+        Expr::And(terms) | Expr::Or(terms) => terms.iter().for_each(|t| add_searched(t, columns)),
+        Expr::Not(term) => add_searched(term, columns),
+        Expr::Like { value, .. } => value.columns(columns),
+        _ => {}
+    }
 }
 
 /// The bytes of a value as it is unpacked, of a column with these bounds. Few values are codes of a dictionary.
@@ -208,12 +244,13 @@ fn is_short(text: &Value) -> bool {
 }
 
 /// The share of rows that key sets let through, as far as their sizes and the bounds of their columns say.
-fn keys_share(known: &TableStatistics, keys: &[Expr]) -> f64 {
-    let share = |key: &Expr| {
+fn keys_share(known: &TableStatistics, keys: &SentKeys) -> f64 {
+    let share = |(key, domain): (&Expr, &Option<f64>)| {
         let Expr::InKeys { value, keys } = key else { return KEYS_SHARE };
         let Expr::Column(column) = &**value else { return KEYS_SHARE };
-        let values = match known.columns.get(usize::from(*column)).and_then(Option::as_ref) {
-            Some((Value::Int(min), Value::Int(max))) => {
+        let values = match (domain, known.columns.get(usize::from(*column)).and_then(Option::as_ref)) {
+            (Some(values), _) => *values,
+            (None, Some((Value::Int(min), Value::Int(max)))) => {
                 (max.abs_diff(*min) as f64 + 1.0).min(known.rows as f64)
             }
             _ => return KEYS_SHARE,
@@ -221,7 +258,7 @@ fn keys_share(known: &TableStatistics, keys: &[Expr]) -> f64 {
         let count = keys.exact_len().map_or(keys.link_bytes() as f64 * 8.0 / BLOOM_BITS_A_KEY, |n| n as f64);
         (count / values.max(1.0)).min(1.0)
     };
-    keys.iter().map(share).product()
+    keys.terms.iter().zip(&keys.domains).map(share).product()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use datafusion::error::Result;
 use lode_command::PageRange;
 use lode_program::Expr;
 
-use super::access::{INDEX_PART_MAX, with_implied};
+use super::access::with_implied;
 use super::{ScanSpec, engine_error};
 
 /// What an index says to all partitions of a scan. The first that asks looks the keys up.
@@ -53,8 +53,7 @@ fn look_up(spec: &ScanSpec, keys: &[Expr]) -> Result<Option<Vec<PageRange>>> {
         None => Vec::new(),
     };
     terms.extend(keys.iter().cloned());
-    let pages_max = spec.table.pages() / INDEX_PART_MAX;
-    let found = spec.snapshot.index_pages(&spec.table, &Expr::And(terms), pages_max);
+    let found = spec.snapshot.index_pages(&spec.table, &Expr::And(terms), spec.index_pages_max);
     Ok(found.map_err(engine_error)?.map(|found| found.pages))
 }
 

@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
+use lode_base::VirtualDuration;
 use lode_command::{Answer, PageRange};
 use lode_engine::{EngineError, HostWork, NoMatcher, Snapshot, Table};
 use lode_program::answer::Member;
@@ -39,7 +40,7 @@ use lode_program::{Expr, Matcher, Program};
 pub(crate) use access::{Access, FilterOver, Passing};
 pub use exec::LodeScanExec;
 pub(crate) use groups::{GroupForm, StateColumn};
-pub(crate) use keys::JoinKeys;
+pub(crate) use keys::{JoinKeys, Way};
 pub(crate) use look_up::LookUpScan;
 pub(crate) use ordered::{FirstRows, Ordered};
 pub(crate) use runtime::waits_for_subquery;
@@ -75,6 +76,8 @@ pub(crate) struct ScanSpec {
     pub(crate) selectivity: f64,
     /// The sample that says so, if there is one.
     pub(crate) sample: Option<Sample>,
+    /// The most pages that a B+-tree index may name to be used.
+    pub(crate) index_pages_max: u64,
     /// The B+-tree index that named the pages, and how many they are.
     pub(crate) index: Option<(String, u64)>,
     /// The orders whose first rows are enough, if the scan may end early.
@@ -83,6 +86,8 @@ pub(crate) struct ScanSpec {
     pub(crate) groups: Option<GroupForm>,
     /// What the planner decided about filtering the table early, if it was asked to.
     pub(crate) early: Option<Early>,
+    /// What the host of a modelled device computes for a row that comes out, in the operators through which it passes at once.
+    pub(crate) later: VirtualDuration,
 }
 
 /// Whether a table is filtered early.

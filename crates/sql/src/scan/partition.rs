@@ -172,7 +172,7 @@ impl PartitionScan {
         // A drive that filters exactly may stop at the limit.
         let limit = self.rows_left.filter(|_| choice == Choice::Rows).map(|n| n as u64);
         let pages = std::mem::take(&mut self.pages);
-        let (pages, by_index) = self.looked_up.of(spec, &keys, pages)?;
+        let (pages, by_index) = self.looked_up.of(spec, &keys.terms, pages)?;
         if by_index {
             self.metrics.looked_up(pages.iter().map(|r| usize::from(r.count)).sum());
         }

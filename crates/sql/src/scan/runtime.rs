@@ -18,7 +18,7 @@ use lode_program::{CompareOp, Expr, Program};
 
 use super::ScanSpec;
 use super::cut::cut;
-use super::keys::KeyFilter;
+use super::keys::{KeyFilter, SentKeys};
 use crate::translate::Translator;
 
 /// Whether a filter gets its value only when the query runs.
@@ -100,8 +100,8 @@ impl RuntimeFilters {
     }
 
     /// The key sets that are known.
-    pub(super) fn keys(&self) -> Vec<Expr> {
-        self.keys.iter().filter_map(KeyFilter::now).collect()
+    pub(super) fn keys(&self) -> SentKeys {
+        SentKeys::of(&self.keys)
     }
 
     fn now(&self, spec: &ScanSpec) -> Option<Expr> {
