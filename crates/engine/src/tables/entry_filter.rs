@@ -34,8 +34,8 @@ pub(super) struct EntryFilter<'a> {
 }
 
 impl<'a> EntryFilter<'a> {
-    /// The conditions among `terms`; `None` if there is none. Ranges of keys answer those on the first `used` columns that are comparisons or
-    /// lists.
+    /// The conditions among `terms`; `None` if there is none. Comparisons and lists of the first `used` columns are left to the ranges of keys,
+    /// which answer most of them.
     pub(super) fn of(t: &Table, index: &'a IndexDef, terms: &[Expr], used: usize) -> Option<Self> {
         let is_known = |columns: &[u16]| columns.iter().all(|c| index.columns.contains(c));
         let is_answered = |term: &Expr| match term {

@@ -35,7 +35,7 @@ pub(super) const PAGE_BYTES: usize = 8;
 pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
 /// The most ranges that one scan looks up.
 const RANGES_MAX: usize = 4096;
-/// Entries of an index that are filtered for each page that may be named: reading more of them costs more than the page.
+/// Entries of an index that are filtered for each page that may be named: filtering more of them costs more than reading the pages.
 const ENTRIES_A_PAGE: u64 = 64;
 /// So many are filtered for a table of few pages.
 const ENTRIES_MIN: u64 = 1024;
@@ -314,8 +314,8 @@ impl Snapshot {
         Ok(Some(found))
     }
 
-    /// Adds the pages that those entries of the ranges name which pass a filter. False once there are more than `most`, or more entries than
-    /// are worth reading for so few pages.
+    /// Adds the pages that those entries of the ranges name which pass a filter. False once there are more than `most`. After as many entries as
+    /// are worth looking at for so few pages, the others count as passing.
     fn filtered_pages(
         &self,
         tree: &Tree,
@@ -331,9 +331,14 @@ impl Snapshot {
             let end = end.as_ref().map(|e| &e[..]);
             let mut cursor = self.range(tree, Bound::Included(&range.low), end)?;
             while let Some((entry, _)) = cursor.next()? {
-                filter.take(entry, &mut |kept| found.extend(page_named(directory, kept)));
-                left = left.saturating_sub(1);
-                if left == 0 || found.len() as u64 > most {
+                match left.checked_sub(1) {
+                    Some(fewer) => {
+                        left = fewer;
+                        filter.take(entry, &mut |kept| found.extend(page_named(directory, kept)));
+                    }
+                    None => found.extend(page_named(directory, entry)),
+                }
+                if found.len() as u64 > most {
                     return Ok(false);
                 }
             }

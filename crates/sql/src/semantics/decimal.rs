@@ -15,7 +15,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    Signature, Volatility, cast,
 };
 
 use crate::SqlError;
@@ -26,6 +26,45 @@ const DIGITS_MAX: u8 = 38;
 const QUOTIENT_SCALE_MIN: i8 = 16;
 /// The most decimal places of a product. A product with more is rounded.
 const PRODUCT_SCALE_MAX: i8 = 24;
+
+/// Before the coercion of types: quotients, and products that are rounded. Their types are not those that DataFusion gives the operators, and what
+/// is above them is coerced to their types.
+pub(super) fn before_coercion(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Divide | Operator::Multiply), right }) = expr
+    else {
+        return Ok(Transformed::no(expr));
+    };
+    // Digits of a NUMERIC, and those of an integer as one.
+    let digits = |e: &Expr| match e.get_type(schema) {
+        Ok(DataType::Decimal128(p, s)) if s >= 0 => Some((p, s, false)),
+        Ok(DataType::Int16) => Some((5, 0, true)),
+        Ok(DataType::Int32) => Some((10, 0, true)),
+        Ok(DataType::Int64) => Some((20, 0, true)),
+        _ => None,
+    };
+    let operation = match (digits(&left), digits(&right)) {
+        (Some((p1, s1, left_is_int)), Some((p2, s2, right_is_int))) if !(left_is_int && right_is_int) => {
+            let operation = Operation::of(op, (p1, s1), (p2, s2));
+            let is_of_other_type = op == Operator::Divide || s1 + s2 > PRODUCT_SCALE_MAX;
+            operation.filter(|_| is_of_other_type).map(|operation| {
+                let numeric = |e: Expr, is_int: bool, p| match is_int {
+                    true => cast(e, DataType::Decimal128(p, 0)),
+                    false => e,
+                };
+                (
+                    operation,
+                    numeric(*left.clone(), left_is_int, p1),
+                    numeric(*right.clone(), right_is_int, p2),
+                )
+            })
+        }
+        _ => None,
+    };
+    Ok(match operation {
+        Some((operation, left, right)) => Transformed::yes(operation.call(vec![left, right])),
+        None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+    })
+}
 
 /// After the coercion of types: both sides are NUMERIC.
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   statement's tree ─► prepare (types of literals, rows, casts to VARCHAR(n)) ─► plan
-//!   plan ─► whole nodes: membership, set_operations
-//!        ─► BEFORE_COERCION ─► outer references have the types of their columns ─► DataFusion's coercion of types
+//!   plan ─► outer references with the types of their columns ─► whole nodes: membership, set_operations
+//!        ─► BEFORE_COERCION ─► DataFusion's coercion of types
 //!        ─► orders of intervals and floats ─► AFTER_COERCION: both sides of an operator have their type
 //! ```
 //!
@@ -85,7 +85,7 @@ impl std::fmt::Debug for ExpressionRule {
     }
 }
 
-static BEFORE_COERCION: [ExpressionRule; 8] = [
+static BEFORE_COERCION: [ExpressionRule; 9] = [
     ExpressionRule { name: "guarded_in_lists", reach: Reach::Whole, of: ANY, rewrite: in_list::rewrite },
     ExpressionRule { name: "comparable_types", reach: Reach::Parts, of: ANY, rewrite: compare::rewrite },
     ExpressionRule { name: "spelling", reach: Reach::Parts, of: ANY, rewrite: text::rewrite },
@@ -98,6 +98,12 @@ static BEFORE_COERCION: [ExpressionRule; 8] = [
         reach: Reach::Parts,
         of: FLOATS,
         rewrite: numeric::rewrite,
+    },
+    ExpressionRule {
+        name: "numerics_of_other_types",
+        reach: Reach::Parts,
+        of: NUMERICS,
+        rewrite: decimal::before_coercion,
     },
 ];
 
@@ -231,6 +237,7 @@ impl ExpressionRule {
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(LateralFunctions),
+        Arc::new(outer_references::OuterReferences),
         Arc::new(UnknownMembership),
         Arc::new(existence::CountedExistence),
         Arc::new(set_operations::CountedSetOperations),
@@ -238,11 +245,11 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(single_value::SingleRows),
     ];
     rules.push(Arc::new(ExpressionRules { name: "before_coercion", rules: &BEFORE_COERCION }));
-    rules.push(Arc::new(outer_references::OuterReferences));
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(interval::OrderOfIntervals));
     rules.push(Arc::new(float::OrderOfFloats));
     rules.push(Arc::new(ExpressionRules { name: "after_coercion", rules: &AFTER_COERCION }));
+    rules.push(Arc::new(outer_references::CheckedOuterReferences));
     rules
 }
 

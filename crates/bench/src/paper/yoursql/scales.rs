@@ -80,7 +80,8 @@ fn set_beside(row: &mut Row, ours: f64, scale: f64) {
         return;
     }
     row.note = format!("{ours:.4} at scale {scale}; {}", row.note);
-    if is_compared && (ours / row.ours - 1.0).abs() > DIFFER {
+    let differs = ours != row.ours && (ours / row.ours - 1.0).abs() > DIFFER;
+    if is_compared && differs {
         row.aim = Aim::NotCompared;
         row.note = format!("not counted, since it depends on the scale: {}", row.note);
     }

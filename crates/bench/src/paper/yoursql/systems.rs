@@ -160,15 +160,15 @@ impl System {
         }
         rig.tables(plan.pages)?;
         let (on, _) = orders::with_index(query.number);
-        rig.define(&format!("CREATE INDEX filter_columns ON {on}"), plan.pages)?;
         // MariaDB takes the index whatever part of the pages it leads to.
         rig.define("SET lode.index_percent = 100", plan.pages)?;
+        rig.define(&format!("CREATE INDEX filter_columns ON {on}"), plan.pages)?;
         let mut took = rig.run_plan(sql, &plan, true);
         if self == Self::IcpWarm && took.is_ok() {
             took = rig.run_plan(sql, &plan, false);
         }
-        rig.define("RESET lode.index_percent", plan.pages)?;
         rig.define("DROP INDEX filter_columns", plan.pages)?;
+        rig.define("RESET lode.index_percent", plan.pages)?;
         took
     }
 }
