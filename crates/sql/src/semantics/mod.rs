@@ -48,6 +48,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
@@ -174,6 +175,9 @@ fn families(expr: &Expr, schema: &DFSchema) -> u8 {
 struct ExpressionRules {
     name: &'static str,
     rules: &'static [ExpressionRule],
+    /// Whether the inputs of a UNION get one type before what is above it is rewritten. DataFusion gives a UNION the types of its first input
+    /// until then, and a rule would cast NUMERICs of the second to integers.
+    types_unions: bool,
 }
 
 impl AnalyzerRule for ExpressionRules {
@@ -188,6 +192,12 @@ impl AnalyzerRule for ExpressionRules {
 
 impl ExpressionRules {
     fn analyze_node(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        let plan = match plan {
+            LogicalPlan::Union(union) if self.types_unions => {
+                return TypeCoercionRewriter::coerce_union(union).map(Transformed::yes);
+            }
+            other => other,
+        };
         let merged;
         let schema: &DFSchema = match (&plan, plan.inputs().as_slice()) {
             (LogicalPlan::TableScan(scan), _) if scan.filters.is_empty() => return Ok(Transformed::no(plan)),
@@ -244,11 +254,19 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(set_operations::TypedUnions),
         Arc::new(single_value::SingleRows),
     ];
-    rules.push(Arc::new(ExpressionRules { name: "before_coercion", rules: &BEFORE_COERCION }));
+    rules.push(Arc::new(ExpressionRules {
+        name: "before_coercion",
+        rules: &BEFORE_COERCION,
+        types_unions: true,
+    }));
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(interval::OrderOfIntervals));
     rules.push(Arc::new(float::OrderOfFloats));
-    rules.push(Arc::new(ExpressionRules { name: "after_coercion", rules: &AFTER_COERCION }));
+    rules.push(Arc::new(ExpressionRules {
+        name: "after_coercion",
+        rules: &AFTER_COERCION,
+        types_unions: false,
+    }));
     rules.push(Arc::new(outer_references::CheckedOuterReferences));
     rules
 }
