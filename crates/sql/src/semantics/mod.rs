@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   statement's tree ─► prepare (types of literals, rows, casts to VARCHAR(n)) ─► plan
-//!   plan ─► outer references with the types of their columns ─► whole nodes: membership, set_operations
+//!   plan ─► whole nodes: membership, set_operations ─► outer references with the types of their columns
 //!        ─► BEFORE_COERCION ─► DataFusion's coercion of types
 //!        ─► orders of intervals and floats ─► AFTER_COERCION: both sides of an operator have their type
 //! ```
@@ -247,12 +247,13 @@ impl ExpressionRule {
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(LateralFunctions),
-        Arc::new(outer_references::OuterReferences),
         Arc::new(UnknownMembership),
         Arc::new(existence::CountedExistence),
         Arc::new(set_operations::CountedSetOperations),
         Arc::new(set_operations::TypedUnions),
         Arc::new(single_value::SingleRows),
+        // Rules before this one make references, too.
+        Arc::new(outer_references::OuterReferences),
     ];
     rules.push(Arc::new(ExpressionRules {
         name: "before_coercion",

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! DataFusion writes the type of a column into each reference as it plans the subquery. Rules that change the type of the column later, as those of
-//! sums, quotients and unions, change no reference to it. So this rule comes first: it takes the types from a copy of the query around the
+//! sums, quotients and unions, change no reference to it. So this rule comes before those: it takes the types from a copy of the query around the
 //! subquery, to which it applies all other rules. The last rule checks that it was right.
 
 use std::sync::Arc;
