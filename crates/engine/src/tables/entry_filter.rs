@@ -22,12 +22,18 @@ use super::table::Table;
 
 /// Entries that are looked at together.
 const ENTRIES: usize = 1024;
+/// Entries that are filtered for each page that may be named: filtering more of them costs more than reading the pages.
+const ENTRIES_A_PAGE: u64 = 64;
+/// So many are filtered for a table of few pages.
+const ENTRIES_MIN: u64 = 1024;
 
 /// The conditions of a filter that an index can check but its ranges of keys do not, and the entries that wait for them.
 pub(super) struct EntryFilter<'a> {
     program: Program,
     index: &'a IndexDef,
     types: Vec<DataType>,
+    /// Further entries that are looked at. Those behind them pass.
+    left: u64,
     /// Entries whose values were read.
     entries: Vec<Vec<u8>>,
     values: Vec<ColumnBuilder>,
@@ -35,8 +41,8 @@ pub(super) struct EntryFilter<'a> {
 
 impl<'a> EntryFilter<'a> {
     /// The conditions among `terms`; `None` if there is none. Comparisons and lists of the first `used` columns are left to the ranges of keys,
-    /// which answer most of them.
-    pub(super) fn of(t: &Table, index: &'a IndexDef, terms: &[Expr], used: usize) -> Option<Self> {
+    /// which answer most of them. `most`: the pages that the entries may name.
+    pub(super) fn of(t: &Table, index: &'a IndexDef, terms: &[Expr], used: usize, most: u64) -> Option<Self> {
         let is_known = |columns: &[u16]| columns.iter().all(|c| index.columns.contains(c));
         let is_answered = |term: &Expr| match term {
             Expr::Compare(_, a, b) => match (&**a, &**b) {
@@ -61,7 +67,8 @@ impl<'a> EntryFilter<'a> {
         }
         let program = Program::check(t.schema().clone(), Some(Expr::And(terms)), Vec::new(), false).ok()?;
         let types = index.columns.iter().map(|&c| t.schema().columns[usize::from(c)].data_type).collect();
-        let mut it = Self { program, index, types, entries: Vec::new(), values: Vec::new() };
+        let left = ENTRIES_MIN.max(most.saturating_mul(ENTRIES_A_PAGE));
+        let mut it = Self { program, index, types, left, entries: Vec::new(), values: Vec::new() };
         it.values = it.builders();
         Some(it)
     }
@@ -72,6 +79,8 @@ impl<'a> EntryFilter<'a> {
 
     /// Takes an entry. Entries that pass, of this one and earlier ones, go to `keep`.
     pub(super) fn take(&mut self, entry: &[u8], keep: &mut impl FnMut(&[u8])) {
+        let Some(left) = self.left.checked_sub(1) else { return keep(entry) };
+        self.left = left;
         let orders = (0..self.types.len()).map(|n| self.index.order(n));
         let Some(values) = values_of(entry, &self.types, orders) else { return keep(entry) };
         for (column, value) in self.values.iter_mut().zip(&values) {
@@ -125,9 +134,5 @@ impl ColumnSource for Entries<'_> {
     fn column(&mut self, column: u16) -> Result<Column, Infallible> {
         let at = self.numbers.iter().position(|n| *n == column);
         Ok(self.columns[at.expect("the conditions are on columns of the index")].clone())
-    }
-
-    fn slots(&self) -> Option<&[u32]> {
-        None
     }
 }

@@ -35,10 +35,6 @@ pub(super) const PAGE_BYTES: usize = 8;
 pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
 /// The most ranges that one scan looks up.
 const RANGES_MAX: usize = 4096;
-/// Entries of an index that are filtered for each page that may be named: filtering more of them costs more than reading the pages.
-const ENTRIES_A_PAGE: u64 = 64;
-/// So many are filtered for a table of few pages.
-const ENTRIES_MIN: u64 = 1024;
 
 /// The pages that a B+-tree index finds for a scan.
 #[derive(Clone, Debug)]
@@ -264,7 +260,7 @@ impl Snapshot {
         }
         let Some((used, index, ranges)) = best else { return Ok(None) };
         let Some(tree) = self.catalog().tree(&t.index_tree(index)) else { return Ok(None) };
-        let filter = EntryFilter::of(t, index, terms, used);
+        let filter = EntryFilter::of(t, index, terms, used, most);
         let found = self.look_up(t, tree, &ranges, filter, most);
         // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
         if self.is_dropped(tree) {
@@ -296,63 +292,30 @@ impl Snapshot {
         t: &Table,
         tree: &Tree,
         ranges: &[KeyRange],
-        filter: Option<EntryFilter<'_>>,
+        mut filter: Option<EntryFilter<'_>>,
         most: u64,
     ) -> Result<Option<BTreeSet<Lpid>>, EngineError> {
         let mut found = BTreeSet::new();
         let directory = self.directory_of_entries(t)?;
-        if let Some(filter) = filter {
-            let found_all =
-                self.filtered_pages(tree, ranges, filter, directory.as_deref(), most, &mut found)?;
-            return Ok(found_all.then_some(found));
-        }
         for r in ranges {
-            if !self.pages_in(tree, r, directory.as_deref(), most, &mut found)? {
+            if !self.pages_in(tree, r, directory.as_deref(), filter.as_mut(), most, &mut found)? {
                 return Ok(None);
             }
         }
-        Ok(Some(found))
-    }
-
-    /// Adds the pages that those entries of the ranges name which pass a filter. False once there are more than `most`. After as many entries as
-    /// are worth looking at for so few pages, the others count as passing.
-    fn filtered_pages(
-        &self,
-        tree: &Tree,
-        ranges: &[KeyRange],
-        mut filter: EntryFilter<'_>,
-        directory: Option<&Directory>,
-        most: u64,
-        found: &mut BTreeSet<Lpid>,
-    ) -> Result<bool, EngineError> {
-        let mut left = ENTRIES_MIN.max(most.saturating_mul(ENTRIES_A_PAGE));
-        for range in ranges {
-            let end = range.end();
-            let end = end.as_ref().map(|e| &e[..]);
-            let mut cursor = self.range(tree, Bound::Included(&range.low), end)?;
-            while let Some((entry, _)) = cursor.next()? {
-                match left.checked_sub(1) {
-                    Some(fewer) => {
-                        left = fewer;
-                        filter.take(entry, &mut |kept| found.extend(page_named(directory, kept)));
-                    }
-                    None => found.extend(page_named(directory, entry)),
-                }
-                if found.len() as u64 > most {
-                    return Ok(false);
-                }
-            }
+        if let Some(mut filter) = filter {
+            filter.finish(&mut |kept| found.extend(page_named(directory.as_deref(), kept)));
         }
-        filter.finish(&mut |kept| found.extend(page_named(directory, kept)));
-        Ok(found.len() as u64 <= most)
+        Ok((found.len() as u64 <= most).then_some(found))
     }
 
-    /// Adds the pages that the entries of a range name. False once there are more than `most`.
+    /// Adds the pages that the entries of a range name, of those that pass a filter if there is one. False once there are more than `most`. A
+    /// filter may still have entries to look at.
     pub(super) fn pages_in(
         &self,
         tree: &Tree,
         range: &KeyRange,
         directory: Option<&Directory>,
+        mut filter: Option<&mut EntryFilter<'_>>,
         most: u64,
         found: &mut BTreeSet<Lpid>,
     ) -> Result<bool, EngineError> {
@@ -360,7 +323,11 @@ impl Snapshot {
         let end = end.as_ref().map(|e| &e[..]);
         let mut cursor = self.range(tree, Bound::Included(&range.low), end)?;
         while let Some((entry, _)) = cursor.next()? {
-            found.extend(page_named(directory, entry));
+            let mut keep = |kept: &[u8]| found.extend(page_named(directory, kept));
+            match &mut filter {
+                Some(filter) => filter.take(entry, &mut keep),
+                None => keep(entry),
+            }
             if found.len() as u64 > most {
                 return Ok(false);
             }

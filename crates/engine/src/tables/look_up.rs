@@ -126,7 +126,8 @@ impl LookUps {
                 key.truncate(VALUE_BYTES_MAX);
                 let range = KeyRange { low: key.clone(), high: key };
                 let mut named = BTreeSet::new();
-                let found = self.snapshot.pages_in(tree, &range, directory.as_deref(), u64::MAX, &mut named);
+                let directory = directory.as_deref();
+                let found = self.snapshot.pages_in(tree, &range, directory, None, u64::MAX, &mut named);
                 // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
                 if self.snapshot.is_dropped(tree) {
                     return Ok(false);

@@ -62,7 +62,8 @@ pub(crate) struct FilterOver<'a> {
 pub(crate) struct Pages(Option<IndexedPages>);
 
 impl Access {
-    /// Decides how to find the rows of `table` that pass `filters`. A B+-tree index that names more than `index_pages_max` pages is not used. The reads of the estimate are added to `counts`.
+    /// Decides how to find the rows of `table` that pass `filters`. A B+-tree index that names more than `index_pages_max` pages is not used.
+    /// The reads of the estimate are added to `counts`.
     ///
     /// # Errors
     /// When the drive fails; when a filter that the scan promised to apply does not translate.

@@ -79,11 +79,14 @@ impl Walk<'_> {
     /// A plan and its subqueries, from the leaves upwards. `outer`: the columns of the queries around it, the outermost first.
     fn through(self, plan: LogicalPlan, outer: &mut Vec<DFSchema>) -> Result<Transformed<LogicalPlan>> {
         // The right side of a join with LATERAL is a subquery that refers to the left.
-        let is_join = matches!(plan, LogicalPlan::Join(_));
+        let is_lateral = match &plan {
+            LogicalPlan::Join(join) => is_correlated(&join.right)?,
+            _ => false,
+        };
         let around = outer.len();
         let below = plan.map_children(|input| {
             let input = self.through(input, outer)?;
-            if is_join && outer.len() == around {
+            if is_lateral && outer.len() == around {
                 outer.push(self.columns_of(&[&input.data]));
             }
             Ok(input)
@@ -91,7 +94,7 @@ impl Walk<'_> {
         outer.truncate(around);
         let own = below.transform_data(|plan| self.of_node(plan, outer))?;
         let inner = own.transform_data(|plan| {
-            if !has_subqueries(&plan) {
+            if !has_correlated(&plan)? {
                 return Ok(Transformed::no(plan));
             }
             outer.push(self.columns_of(&plan.inputs()));
@@ -169,18 +172,14 @@ fn are_alike(a: &DataType, b: &DataType) -> bool {
     }
 }
 
-fn has_subqueries(plan: &LogicalPlan) -> bool {
+/// Whether an expression of a node has a subquery that refers to a query around it.
+fn has_correlated(plan: &LogicalPlan) -> Result<bool> {
     let mut has = false;
-    let _ = plan.apply_expressions(|e| {
-        has |= e.exists(|e| {
-            Ok(matches!(
-                e,
-                Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
-            ))
-        })?;
+    plan.apply_subqueries(|subquery| {
+        has |= is_correlated(subquery)?;
         Ok(if has { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    has
+    })?;
+    Ok(has)
 }
 
 /// Whether rules may change the type of a column of the plan: one that is no column of a table.
