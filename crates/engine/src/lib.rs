@@ -35,8 +35,8 @@ pub use tables::{
     INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, KeyOrder,
     Layout, LookUps, MergeStats, NoMatcher, NullsAt, Object, ObjectKind, OrderBound, OrderColumn, OrderKey,
     OrderedPages, PageBytes, RangeEnd, ReadAhead, ReferenceAction, Relation, RowAddress, RowOrder, RowRange,
-    RowsInOrder, Rule, SavedChanges, Scan, SequenceDef, SequenceNumbers, SequenceOwner, Table, TableDef,
-    TableOptions, TableRewrite, TableStatistics, ViewDef, ViewRead, WriteTxn,
+    RowsInOrder, Rule, SavedChanges, Scan, SequenceDef, SequenceNumbers, SequenceOwner, Summary, Table,
+    TableDef, TableOptions, TableRewrite, TableStatistics, ViewDef, ViewRead, WriteTxn,
 };
 #[cfg(feature = "planted")]
 pub use tables::{PlantedForCuts, PlantedInTables, plant_for_cuts, plant_in_tables};

@@ -336,6 +336,7 @@ fn a_column_that_is_dropped_keeps_its_place_and_frees_its_name() {
             columns: vec![1],
             kind: IndexKind::Page,
             orders: Vec::new(),
+            summaries: Vec::new(),
         };
         db.create_index(by_d, false).unwrap();
         refused(&|d| d.columns[1].is_dropped = true, "the index \"i\" has it");
@@ -417,6 +418,7 @@ fn a_table_and_its_columns_are_renamed_and_foreign_keys_follow() {
             columns: vec![2],
             kind: IndexKind::Btree { unique: false },
             orders: Vec::new(),
+            summaries: Vec::new(),
         };
         db.create_index(by_s, false).unwrap();
         let mut txn = db.begin_write().unwrap();
@@ -688,6 +690,7 @@ fn old_entries_of_the_page_index_still_exclude_pages() {
             columns: vec![3],
             kind: IndexKind::Page,
             orders: Vec::new(),
+            summaries: Vec::new(),
         };
         db.create_index(by_n, false).unwrap();
         let all = extended(&rows, &[Value::Int(5)]);

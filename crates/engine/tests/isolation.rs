@@ -276,7 +276,14 @@ fn key_of(r: &Row) -> i64 {
 
 fn btree(name: &str, columns: &[u16], unique: bool) -> IndexDef {
     let kind = IndexKind::Btree { unique };
-    IndexDef { name: name.into(), table: "t".into(), columns: columns.into(), kind, orders: Vec::new() }
+    IndexDef {
+        name: name.into(),
+        table: "t".into(),
+        columns: columns.into(),
+        kind,
+        orders: Vec::new(),
+        summaries: Vec::new(),
+    }
 }
 
 /// `(which of three transactions, what it does)`.

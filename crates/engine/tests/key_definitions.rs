@@ -392,6 +392,7 @@ fn indexes_and_constraints_are_renamed() {
             columns: columns.into(),
             kind,
             orders: Vec::new(),
+            summaries: Vec::new(),
         };
         let btree = IndexKind::Btree { unique: true };
         db.create_index(index("i", &[1], btree), false).unwrap();
@@ -446,6 +447,7 @@ fn a_column_comes_with_its_index_and_its_key() {
                 columns: columns.into(),
                 kind: IndexKind::Btree { unique },
                 orders: Vec::new(),
+                summaries: Vec::new(),
             };
             txn.create_index(index("by_n", &[4], false), false).unwrap();
             txn.create_index(index("by_n_a", &[4, 0], true), false).unwrap();

@@ -44,6 +44,7 @@ fn a_row_is_found_by_its_key_whatever_leads_to_it() {
                     columns: vec![0],
                     kind,
                     orders: Vec::new(),
+                    summaries: Vec::new(),
                 };
                 db.create_index(index, false).unwrap();
             }
@@ -163,7 +164,7 @@ proptest! {
         db.create_table(table(layout), false).unwrap();
         if indexed {
             let kind = IndexKind::Btree { unique: false };
-            db.create_index(IndexDef { name: "i".into(), table: "t".into(), columns: vec![0], kind, orders: Vec::new() }, false).unwrap();
+            db.create_index(IndexDef { name: "i".into(), table: "t".into(), columns: vec![0], kind, orders: Vec::new(), summaries: Vec::new() }, false).unwrap();
         }
         load(&db, &(0..200).map(|i| row(i * 7 % 200)).collect::<Vec<_>>(), 8192).unwrap();
         for (changes, commit) in commits {

@@ -33,6 +33,7 @@ fn by_d(columns: Vec<u16>) -> IndexDef {
         columns,
         kind: IndexKind::Btree { unique: false },
         orders: Vec::new(),
+        summaries: Vec::new(),
     }
 }
 

@@ -63,7 +63,14 @@ fn created() -> Database {
     {
         let kind = IndexKind::Btree { unique };
         db.create_index(
-            IndexDef { name: name.into(), table: "t".into(), columns, kind, orders: Vec::new() },
+            IndexDef {
+                name: name.into(),
+                table: "t".into(),
+                columns,
+                kind,
+                orders: Vec::new(),
+                summaries: Vec::new(),
+            },
             false,
         )
         .unwrap();

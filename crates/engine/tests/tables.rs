@@ -37,6 +37,7 @@ fn a_reopened_database_is_the_same() {
         columns: vec![2],
         kind: IndexKind::Page,
         orders: Vec::new(),
+        summaries: Vec::new(),
     };
     db.create_index(index, false).unwrap();
     drop(db);
@@ -216,6 +217,7 @@ fn indexes_come_and_go() {
         columns: vec![2],
         kind: IndexKind::Page,
         orders: Vec::new(),
+        summaries: Vec::new(),
     };
     assert!(db.create_index(index(), false).unwrap());
     assert!(!db.create_index(index(), true).unwrap());

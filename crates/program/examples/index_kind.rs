@@ -12,7 +12,9 @@ use std::convert::Infallible;
 
 use lode_base::PageBuf;
 use lode_page::{Column, ColumnType, DataType, Schema, Value, Values};
-use lode_program::index::{EntryPart, IndexKind, KindColumns, Leaf, Outcomes, range::Range, verdict};
+use lode_program::index::{
+    EntryPart, IndexKind, KindColumns, Leaf, Outcomes, PartColumn, kept, range::RANGE, verdict,
+};
 use lode_program::{ColumnSource, CompareOp, Expr, IndexRule, Program, Verdict};
 
 /// The kind "members": a bit for each value that occurs, among 64.
@@ -36,11 +38,11 @@ impl IndexKind for Members {
         !t.is_float()
     }
 
-    fn entry_bytes(&self, types: &[DataType]) -> usize {
-        8 * types.len()
+    fn column_bytes(&self, _: DataType, _: &[u8]) -> usize {
+        8
     }
 
-    fn build(&self, columns: &[Column], out: &mut Vec<u8>) {
+    fn build(&self, _: &[PartColumn], columns: &[Column], out: &mut Vec<u8>) {
         for c in columns {
             let values = (0..c.rows()).map(|row| c.value(row)).filter(|v| *v != Value::Null);
             out.extend(values.fold(0, |bits, v| bits | bit(&v)).to_le_bytes());
@@ -66,7 +68,7 @@ impl IndexKind for Members {
 }
 
 fn bits(part: &EntryPart<'_>, place: usize) -> u64 {
-    u64::from_le_bytes(*part.bytes[8 * place..].first_chunk().expect("8 bytes a column"))
+    u64::from_le_bytes(*part.of(place).first_chunk().expect("8 bytes a column"))
 }
 
 /// The bit of a value.
@@ -109,9 +111,9 @@ fn main() {
     let mut page = Page(Column::new(t, 3, None, values).expect("a good column"));
     let equals = |v| Expr::compare(CompareOp::Eq, Expr::Column(0), Expr::Const(Value::Int(v), t));
     let rules: [(&str, Vec<KindColumns>); 3] = [
-        ("range", vec![(&Range, vec![0])]),
-        ("members", vec![(&Members, vec![0])]),
-        ("range and members", vec![(&Range, vec![0]), (&Members, vec![0])]),
+        ("range", vec![(&RANGE, kept(&[0]))]),
+        ("members", vec![(&Members, kept(&[0]))]),
+        ("range and members", vec![(&RANGE, kept(&[0])), (&Members, kept(&[0]))]),
     ];
     println!("a page of 10, 20 and 30");
     for (name, kinds) in rules {

@@ -358,7 +358,8 @@ mod tests {
     #[test]
     fn rules_and_entries_come_back() {
         let rule = IndexRule::new(schema(), vec![2, 0]).unwrap();
-        let entry = [&[5, 0, 0, 0, 2, 0, 0, 0][..], &[0; 8], &[1; 24]].concat();
+        let mut entry = vec![1; rule.entry_bytes()];
+        entry[..5].copy_from_slice(&[5, 0, 0, 0, 2]);
         let entry = IndexEntry::decode(&rule, &entry).unwrap();
         let mut b = Vec::new();
         let mut w = Writer::new(&mut b);

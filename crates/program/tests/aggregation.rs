@@ -8,8 +8,9 @@ use common::random::{self, Rng, TYPES};
 use common::{Memory, naive, schema};
 use lode_base::PageBuf;
 use lode_page::{Column, DataType, Value, Values};
+use lode_program::index::take_entry;
 use lode_program::{
-    Aggregation, ArithOp, Call, EvalError, Expr, GroupTable, Meter, Program, Selection, select,
+    Aggregation, ArithOp, Call, EvalError, Expr, GroupTable, IndexRule, Meter, Program, Selection, select,
 };
 use proptest::prelude::*;
 
@@ -176,6 +177,47 @@ proptest! {
             prop_assert!(equal, "{k} {a:?}: {states:?}, not {:?}", got[k]);
         }
         prop_assert!(parts > 1 || expected.len() <= a.groups_max as usize);
+    }
+
+    #[test]
+    fn an_index_entry_gives_what_the_rows_of_its_page_give(seed: u64) {
+        let rng = &mut Rng::new(seed);
+        let exact = |&c: &u16| {
+            let t = TYPES[usize::from(c)];
+            let is_narrow = !matches!(t, DataType::Decimal { precision: 19.., .. });
+            !t.is_float() && !t.is_variable() && t != DataType::Boolean && is_narrow
+        };
+        let columns: Vec<u16> = (0..TYPES.len() as u16).filter(exact).collect();
+        let calls: Vec<Call> = (0..1 + rng.below(4)).map(|_| {
+            let e = Expr::Column(rng.pick(&columns));
+            match rng.below(4) {
+                0 => Call::CountRows,
+                1 => Call::Count(e),
+                2 => Call::Min(e),
+                _ => Call::Max(e),
+            }
+        }).collect();
+        let counts_values = calls.iter().any(|c| matches!(c, Call::Count(_)));
+        let asked = Aggregation { group_by: vec![], calls, groups_max: 1 };
+        let p = Program::check(schema(&TYPES), None, vec![], false).unwrap().with_aggregation(asked).unwrap();
+        let rule = IndexRule::new(schema(&TYPES), columns).unwrap();
+        let (mut by_rows, mut by_entry) = (GroupTable::new(&p).unwrap(), GroupTable::new(&p).unwrap());
+        for _ in 0..3 {
+            let rows = rng.pick(&[0, 1, 7, 64, 200]);
+            let mut page = Memory::new(rows, TYPES.iter().map(|&t| random::column(rng, t, rows)).collect());
+            let entry = rule.entry(&mut page).unwrap();
+            if take_entry(&mut by_entry, &p, &rule, &entry) {
+                by_rows.take(&p, &mut page, &Selection::All, &mut |_, _| {}).unwrap();
+            } else {
+                prop_assert!(counts_values, "only how many are NULL is not in an entry");
+            }
+        }
+        let drained = |table: &mut GroupTable| {
+            let (groups, columns) = table.drain(&p);
+            let values = |c: &Column| (0..groups).map(|row| c.value(row)).collect::<Vec<_>>();
+            columns.iter().map(values).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(drained(&mut by_entry), drained(&mut by_rows), "{:?}", p.aggregation());
     }
 }
 

@@ -7,9 +7,11 @@ mod example;
 
 use common::random::{self, Rng, TYPES};
 use common::{Memory, naive, schema};
-use lode_page::DataType;
-use lode_program::index::{IndexKind, KINDS, KindColumns, covers, kind, verdict};
-use lode_program::{IndexEntry, IndexRule, Program, Verdict, key_of};
+use lode_page::{DataType, Value};
+use lode_program::index::{
+    IndexKind, KINDS, KeptColumn, KindColumns, bitmap, covers, kept, kind, range::RANGE, verdict,
+};
+use lode_program::{CompareOp, Expr, IndexEntry, IndexRule, Program, Verdict, key_of};
 use proptest::prelude::*;
 
 /// The kinds of a random rule, each with columns that it can keep.
@@ -21,12 +23,36 @@ fn kinds(rng: &mut Rng) -> Vec<KindColumns> {
             continue;
         }
         let keeps = |c: &u16| k.keeps(TYPES[usize::from(*c)]);
-        kinds.push((k, (0..TYPES.len() as u16).filter(keeps).filter(|_| !rng.one_in(3)).collect()));
+        let columns: Vec<u16> = (0..TYPES.len() as u16).filter(keeps).filter(|_| !rng.one_in(3)).collect();
+        let kept = columns.iter().map(|&column| KeptColumn { column, form: form(rng, k, column) });
+        kinds.push((k, kept.collect()));
     }
     if kinds.is_empty() {
-        kinds.push((KINDS[0], vec![0]));
+        kinds.push((&RANGE, kept(&[0])));
     }
     kinds
+}
+
+/// A random form of a column for a kind.
+fn form(rng: &mut Rng, k: &dyn IndexKind, column: u16) -> Box<[u8]> {
+    match k.name() {
+        "prefix" => Box::new([rng.pick(&[1, 2, 3, 8, 9])]),
+        "bloom" | "trigram" => rng.pick(&[2u16, 3, 9]).to_le_bytes().into(),
+        "bitmap" => {
+            let t = TYPES[usize::from(column)];
+            let values = random::column(rng, t, 9);
+            let mut domain: Vec<Value> = (0..9).map(|row| values.value(row)).collect();
+            // A column may have only NULLs.
+            domain.push(match t {
+                DataType::Boolean => Value::Boolean(true),
+                DataType::Decimal { .. } => Value::Decimal(1),
+                t if t.is_variable() => Value::text("a"),
+                _ => Value::Int(1),
+            });
+            bitmap::domain(&domain)
+        }
+        _ => Box::default(),
+    }
 }
 
 fn page(rng: &mut Rng) -> Memory {
@@ -117,6 +143,39 @@ proptest! {
     }
 
     #[test]
+    fn a_part_of_a_text_of_the_page_may_match(seed: u64) {
+        let rng = &mut Rng::new(seed);
+        let t = DataType::Text;
+        let texts: Vec<String> = (0..3).map(|_| (0..rng.below(12)).map(|_| rng.pick(&['a', 'b'])).collect()).collect();
+        let values: Vec<Value> = texts.iter().map(|t| Value::text(t)).collect();
+        let mut memory = Memory::new(3, vec![random::plain(rng, t, &values)]);
+        let forms = KINDS.iter().filter(|k| k.keeps(t)).map(|k| {
+            let form = match k.name() {
+                "bitmap" => bitmap::domain(&values[..1]),
+                // Large enough that a trigram that is missing shows.
+                "bloom" | "trigram" => 99u16.to_le_bytes().into(),
+                _ => form(rng, *k, 10),
+            };
+            (*k, vec![KeptColumn { column: 0, form }])
+        });
+        let rule = IndexRule::of_kinds(schema(&[t]), forms.collect()).unwrap();
+        let entry = rule.entry(&mut memory).unwrap();
+        let text = rng.pick(&texts);
+        let from = rng.below(text.len() + 1);
+        let part = &text[from..from + rng.below(text.len() - from + 1)];
+        let column = Box::new(Expr::Column(0));
+        let filters = [
+            Expr::Like { value: column.clone(), pattern: format!("%{part}%"), case_insensitive: false },
+            Expr::Like { value: column.clone(), pattern: format!("{}%", &text[..from]), case_insensitive: false },
+            Expr::compare(CompareOp::Eq, Expr::Column(0), Expr::Const(Value::text(&text), t)),
+        ];
+        for filter in filters {
+            let p = Program::check(schema(&[t]), Some(filter.clone()), vec![], false).unwrap();
+            prop_assert_ne!(verdict(&p, &rule, &entry), Verdict::No, "{:?} of {:?}", filter, texts);
+        }
+    }
+
+    #[test]
     fn rules_of_the_table_come_back(seed: u64) {
         let rng = &mut Rng::new(seed);
         let mut kinds = kinds(rng);
@@ -129,9 +188,53 @@ proptest! {
 
 #[test]
 fn a_kind_that_the_table_lacks_is_not_read_back() {
-    let rule = IndexRule::of_kinds(schema(&[DataType::Integer]), vec![(&example::Members, vec![0])]).unwrap();
+    let rule =
+        IndexRule::of_kinds(schema(&[DataType::Integer]), vec![(&example::Members, kept(&[0]))]).unwrap();
     let e = IndexRule::from_bytes(&rule.to_bytes()).unwrap_err();
     assert_eq!(e.to_string(), "bad index rule: an index kind that this version does not know");
-    let floats = IndexRule::of_kinds(schema(&[DataType::Double]), vec![(&example::Members, vec![0])]);
+    let floats = IndexRule::of_kinds(schema(&[DataType::Double]), vec![(&example::Members, kept(&[0]))]);
     assert!(floats.is_err(), "the kind keeps no floats");
+}
+
+/// What each kind excludes that the range of a page does not.
+#[test]
+fn kinds_exclude_what_ranges_do_not() {
+    let t = DataType::Text;
+    let values = ["customer 1 likes tea", "customer 1 likes wine"].map(Value::text);
+    let like = |pattern: &str| Expr::Like {
+        value: Box::new(Expr::Column(0)),
+        pattern: pattern.into(),
+        case_insensitive: false,
+    };
+    let equals =
+        |text: &str| Expr::compare(CompareOp::Eq, Expr::Column(0), Expr::Const(Value::text(text), t));
+    let cases = [
+        ("range", equals("customer 2"), Verdict::Maybe),
+        ("range", equals("dustomer 2"), Verdict::No),
+        ("prefix", equals("customer 2"), Verdict::No),
+        ("prefix", like("customer 2%"), Verdict::No),
+        ("prefix", like("customer 1%"), Verdict::Maybe),
+        ("bloom", equals("customer 1 likes teas"), Verdict::No),
+        ("bloom", equals("customer 1 likes tea"), Verdict::Maybe),
+        ("bitmap", equals("customer 1 likes beer"), Verdict::No),
+        ("bitmap", equals("customer 1 likes wine"), Verdict::Maybe),
+        ("trigram", like("%beer%"), Verdict::No),
+        ("trigram", like("%like%wine"), Verdict::Maybe),
+        ("trigram", equals("customer 1 likes beer"), Verdict::No),
+    ];
+    for (name, filter, expected) in cases {
+        let k = *KINDS.iter().find(|k| k.name() == name).unwrap();
+        let form: Box<[u8]> = match name {
+            "prefix" => Box::new([20]),
+            "bitmap" => bitmap::domain(&["customer 1 likes tea", "customer 1 likes beer"].map(Value::text)),
+            "range" => Box::default(),
+            _ => 60u16.to_le_bytes().into(),
+        };
+        let rule =
+            IndexRule::of_kinds(schema(&[t]), vec![(k, vec![KeptColumn { column: 0, form }])]).unwrap();
+        let mut memory = Memory::new(2, vec![random::plain(&mut Rng::new(1), t, &values)]);
+        let entry = rule.entry(&mut memory).unwrap();
+        let p = Program::check(schema(&[t]), Some(filter.clone()), vec![], false).unwrap();
+        assert_eq!(verdict(&p, &rule, &entry), expected, "{name}: {filter:?}");
+    }
 }

@@ -12,7 +12,10 @@ use std::ops::Range;
 
 use lode_base::{CommitNo, Lpid, OwnerId, PageBuf, PageBufMut, TableId};
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, encode};
-use lode_program::index::Bounds;
+use lode_program::index::bitmap::{self, Bitmap};
+use lode_program::index::bloom::Bloom;
+use lode_program::index::range::RANGE;
+use lode_program::index::{Bounds, KeptColumn, KindColumns, kept};
 use lode_program::{IndexEntry, IndexRule, key_of};
 
 use crate::random::{Random, nth};
@@ -53,9 +56,15 @@ pub(crate) fn schema() -> Schema {
     Schema { version: 1, columns: vec![column(0), column(1)], absent: Vec::new() }
 }
 
-/// The index rule for these columns.
+/// The index rule for these columns: their ranges; of two columns, also which values the first has, and a filter of the other's.
 pub(crate) fn index_rule(columns: &[u16]) -> IndexRule {
-    IndexRule::new(schema(), columns.to_vec()).expect("the columns are those of the schema")
+    let mut kinds: Vec<KindColumns> = vec![(&RANGE, kept(columns))];
+    if let [first, other] = *columns {
+        let values: Vec<Value> = (0..40).map(Value::Int).collect();
+        kinds.push((&Bitmap, vec![KeptColumn { column: first, form: bitmap::domain(&values) }]));
+        kinds.push((&Bloom, vec![KeptColumn { column: other, form: 20u16.to_le_bytes().into() }]));
+    }
+    IndexRule::of_kinds(schema(), kinds).expect("the columns are those of the schema")
 }
 
 impl Content {

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use lode_engine::{
     ColumnDef, Constraint, Deferral, Fill, IndexDef, Object, Relation, Rule, SequenceDef, SequenceOwner,
-    TableDef, WriteTxn,
+    Summary, TableDef, WriteTxn,
 };
 use lode_page::DataType;
 
@@ -22,7 +22,9 @@ use crate::dml::{self, Checks, find_table};
 use crate::error::state;
 use crate::hidden_columns;
 use crate::indexes::create_within;
-use crate::names::shown;
+use crate::names::{shown, split};
+use crate::summaries::domain_values;
+use crate::summary_text::domain_texts;
 use crate::transaction::StatementTxn;
 use crate::types::{declared_type, timestamp_digits};
 use crate::view_readers::check_unread;
@@ -250,7 +252,9 @@ impl Swap {
         if primary.is_some() {
             txn.drop_primary_key(name)?;
         }
-        let indexes: Vec<IndexDef> = table.indexes().iter().filter(|i| has(&i.columns)).cloned().collect();
+        let of_column = table.indexes().iter().filter(|i| has(&i.columns));
+        let indexes =
+            of_column.map(|i| self.retyped(table.def(), i)).collect::<Result<Vec<IndexDef>, _>>()?;
         for index in &indexes {
             txn.drop_index(&index.name, false)?;
         }
@@ -285,6 +289,24 @@ impl Swap {
             txn.add_constraint(&child, c)?;
         }
         Ok(())
+    }
+
+    /// The index with the domains of the column's bitmaps as values of its new type.
+    fn retyped(&self, def: &TableDef, index: &IndexDef) -> Result<IndexDef, SqlError> {
+        let mut index = index.clone();
+        for (summary, _) in index.summaries.iter_mut().zip(&index.columns).filter(|(_, c)| **c == self.column)
+        {
+            let Summary::Bitmap { values } = summary else { continue };
+            let texts = domain_texts(def, self.column, values)?;
+            *values = domain_values(def, self.number, texts).map_err(|e| {
+                let what = format!(
+                    "the domain of a bitmap in the index \"{}\" has a value that the new type has not: {e}; drop the index first",
+                    split(&index.name).1
+                );
+                SqlError::failed(e.sqlstate(), what)
+            })?;
+        }
+        Ok(index)
     }
 
     fn renumbered(&self, columns: &[u16]) -> Vec<u16> {

@@ -487,7 +487,16 @@ fn table_def(
         primary_key,
         primary_key_deferral: Deferral::None,
         primary_key_name: None,
-        options: TableOptions { layout, page_bytes, page_index, encoding, changes, cluster_by, key_index },
+        options: TableOptions {
+            layout,
+            page_bytes,
+            page_index,
+            encoding,
+            changes,
+            cluster_by,
+            key_index,
+            narrow_keys: true,
+        },
         constraints: Vec::new(),
     })
 }

@@ -32,7 +32,7 @@ use crate::arrow_convert::arrow_type;
 use crate::names::{qualified, quoted, split};
 use crate::statement::parse_expression;
 use crate::translate::lower;
-use crate::{SqlError, semantics};
+use crate::{SqlError, semantics, summary_text};
 
 /// What the names of hidden columns begin with.
 const NAME_PREFIX: char = '\u{1f}';
@@ -106,6 +106,8 @@ pub(crate) fn condition(column: &ColumnDef) -> &str {
 pub struct DeclaredIndex {
     /// Its columns and expressions, in its order. Expressions other than calls of functions are in parentheses.
     pub elements: Vec<String>,
+    /// What it says of its columns, in parentheses: sizes and domains that the page index keeps.
+    pub options: Option<String>,
     /// The condition of a partial index.
     pub condition: Option<String>,
 }
@@ -113,7 +115,8 @@ pub struct DeclaredIndex {
 impl DeclaredIndex {
     /// An index of a table with this definition. `column` spells the name of a column.
     pub fn of(def: &TableDef, index: &IndexDef, column: impl Fn(&str) -> String) -> Self {
-        let mut declared = Self { elements: Vec::new(), condition: None };
+        let options = summary_text::options_text(def, index);
+        let mut declared = Self { elements: Vec::new(), options, condition: None };
         for (n, &c) in index.columns.iter().enumerate() {
             let c = &def.columns[usize::from(c)];
             let element = match c.hidden {
@@ -133,7 +136,7 @@ impl DeclaredIndex {
                 KeyOrder { descending: true, nulls_first: true } => " DESC",
                 KeyOrder { descending: true, nulls_first: false } => " DESC NULLS LAST",
             };
-            declared.elements.push(element + order);
+            declared.elements.push(element + &summary_text::kind_text(index, n) + order);
         }
         declared
     }
@@ -142,6 +145,9 @@ impl DeclaredIndex {
 impl std::fmt::Display for DeclaredIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.elements.join(", "))?;
+        if let Some(options) = &self.options {
+            write!(f, " with {options}")?;
+        }
         match &self.condition {
             Some(condition) => write!(f, " where {condition}"),
             None => Ok(()),
@@ -160,7 +166,8 @@ pub(crate) fn create_text(def: &TableDef, index: &IndexDef, table: &str, is_name
     let name = if is_named { format!(" {}", quoted(split(&index.name).1)) } else { String::new() };
     let condition = declared.condition.map(|c| format!(" WHERE {c}")).unwrap_or_default();
     let (table, elements) = (qualified(table), declared.elements.join(", "));
-    format!("CREATE{unique} INDEX{name} ON {table} USING {kind} ({elements}){condition}")
+    let options = declared.options.map(|o| format!(" WITH {o}")).unwrap_or_default();
+    format!("CREATE{unique} INDEX{name} ON {table} USING {kind} ({elements}){options}{condition}")
 }
 
 /// The names of a table's indexes that have one of these hidden columns.

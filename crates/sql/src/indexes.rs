@@ -19,10 +19,10 @@ use crate::statement::{Statement, StatementResult, column_name, table_name};
 use crate::threads::blocking;
 use crate::transaction::{StatementTxn, TransactionStatus};
 use crate::types::column_type;
-use crate::{Session, SqlError, comments, hidden_columns};
+use crate::{Session, SqlError, comments, hidden_columns, summaries};
 
 /// `CREATE [UNIQUE] INDEX [CONCURRENTLY] [[IF NOT EXISTS] name] ON t [USING page_index | btree] (columns and expressions) [WHERE ...]`.
-/// Without USING it is a B+-tree.
+/// Without USING it is a B+-tree. What the page index keeps of each column: `summaries.rs`.
 pub(crate) async fn create_index(
     session: &Session,
     create: &CreateIndex,
@@ -33,7 +33,7 @@ pub(crate) async fn create_index(
         return Err(SqlError::failed(state::ACTIVE_SQL_TRANSACTION, message));
     }
     let snapshot = session.snapshot().await?;
-    let Some(made) = NewIndex::of(session, &snapshot, create)? else {
+    let Some(made) = NewIndex::of(session, &snapshot, create).await? else {
         return Ok(StatementResult::done("CREATE INDEX"));
     };
     if !made.columns.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) async fn create_within(
         return Err(SqlError::failed(state::INTERNAL_ERROR, "the declaration of an index is none"));
     };
     let (work, snapshot) = work.snapshot().await?;
-    match NewIndex::of(session, &snapshot, create)? {
+    match NewIndex::of(session, &snapshot, create).await? {
         Some(made) => made.make(session, work).await,
         None => Ok(work),
     }
@@ -78,12 +78,16 @@ struct NewIndex {
 
 impl NewIndex {
     /// `None` if there is one with this name already, and the statement allows that.
-    fn of(session: &Session, snapshot: &Snapshot, create: &CreateIndex) -> Result<Option<Self>, SqlError> {
+    async fn of(
+        session: &Session,
+        snapshot: &Snapshot,
+        create: &CreateIndex,
+    ) -> Result<Option<Self>, SqlError> {
         let kind = kind(create)?;
         let unusual = match () {
             () if !create.include.is_empty() => Some("INCLUDE"),
             () if create.nulls_distinct == Some(false) => Some("NULLS NOT DISTINCT"),
-            () if !create.with.is_empty() => Some("WITH (...)"),
+            () if !create.with.is_empty() && kind != IndexKind::Page => Some("WITH (...)"),
             () if !create.index_options.is_empty() || !create.alter_options.is_empty() => {
                 Some("more options")
             }
@@ -91,7 +95,11 @@ impl NewIndex {
         };
         let table_name_of = table_name(&create.table_name)?;
         let table = find_table(snapshot, &table_name_of)?;
-        let elements = create.columns.iter().map(Element::of).collect::<Result<Vec<_>, _>>()?;
+        let element = |c: &IndexColumn| match kind {
+            IndexKind::Page => Element::of(&summaries::without_kind(c)),
+            IndexKind::Btree { .. } => Element::of(c),
+        };
+        let elements = create.columns.iter().map(element).collect::<Result<Vec<_>, _>>()?;
         let orders = orders(&create.columns, kind, create.predicate.is_some())?;
         let name = match &create.name {
             // An index is in the schema of its table.
@@ -117,9 +125,8 @@ impl NewIndex {
             return Err(SqlError::ColumnTwice { column, how: "named" });
         }
         let columns_of_index = columns;
-        if kind == IndexKind::Page && probe.columns.len() > old {
-            let what = "a page index on an expression, or of a part of the rows";
-            return Err(SqlError::Unsupported(what.into()));
+        if kind == IndexKind::Page && create.predicate.is_some() {
+            return Err(SqlError::Unsupported("a page index of a part of the rows".into()));
         }
         // An expression that cannot be computed for a row is an error of CREATE INDEX, not of the first INSERT.
         Checks::of(&state, &probe)?;
@@ -133,8 +140,13 @@ impl NewIndex {
             let message = format!("relation \"{}\" already exists", split(&name).1);
             return Err(SqlError::failed(state::DUPLICATE_TABLE, message));
         }
+        let summaries = Vec::new();
+        let mut def =
+            IndexDef { name, table: table_name_of, columns: columns_of_index, kind, orders, summaries };
+        if kind == IndexKind::Page {
+            def.summaries = summaries::declared(&state, create, &probe, &def).await?;
+        }
         let columns = probe.columns.split_off(old);
-        let def = IndexDef { name, table: table_name_of, columns: columns_of_index, kind, orders };
         Ok(Some(Self { def, columns }))
     }
 
@@ -188,7 +200,7 @@ fn kind(create: &CreateIndex) -> Result<IndexKind, SqlError> {
         ("hash" | "gin" | "gist" | "spgist" | "brin" | "page_index", _) => {
             Err(SqlError::Unsupported(format!(
                 "CREATE INDEX of this kind ({kind}): expected CREATE [UNIQUE] INDEX name ON table USING btree (columns), \
-                 or CREATE INDEX name ON table USING page_index (columns)"
+                 or CREATE INDEX name ON table USING page_index (columns with range, prefix, bitmap, bloom or trigram) [WITH (bytes = n, domain = 'a, b')]"
             )))
         }
         _ => {

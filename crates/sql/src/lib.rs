@@ -69,6 +69,8 @@ mod settings;
 mod short;
 mod show;
 pub mod statement;
+mod summaries;
+mod summary_text;
 mod threads;
 mod transaction;
 mod transaction_settings;

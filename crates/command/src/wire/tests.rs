@@ -121,7 +121,8 @@ fn outcomes() -> Vec<Outcome> {
         counts,
     };
     let rule = IndexRule::new(schema(), vec![0]).unwrap();
-    let entry = [&[5, 0, 0, 0, 0, 0, 0, 0][..], &[0; 8], &[1; 8]].concat();
+    let mut entry = vec![0; rule.entry_bytes()];
+    entry[0] = 5;
     let entry = IndexEntry::decode(&rule, &entry).unwrap();
     let (lpid, session) = (extent(5).page(1), SessionId::new(77));
     let info = |pages_mapped| ExtentInfo { extent: extent(5), owner: OwnerId::new(4), pages_mapped };

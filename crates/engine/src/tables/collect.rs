@@ -60,22 +60,22 @@ fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineErro
             }
         }
     }
-    stats.name_bounds(t.schema(), rule.columns());
+    stats.name_bounds(t.schema(), &rule);
     Ok(stats)
 }
 
 /// The statistics of a table that the reading transaction changed: those at its begin, widened by what it put in.
 fn with_own(snapshot: &Snapshot, own: &OwnChanges, t: &Table) -> Result<TableStatistics, EngineError> {
+    let rule = t.index_rule()?;
     let base = match own.base().tables().find(|b| b.id() == t.id()) {
         // The drive's entries are those of the index at the begin.
-        Some(base) if base.index_columns() != t.index_columns() => return Ok(unknown(t)),
+        Some(base) if base.index_rule()?.entry_form() != rule.entry_form() => return Ok(unknown(t)),
         Some(base) => own.base().statistics(base)?,
         None => TableStatistics::none(t.schema(), t.size()),
     };
     if t.extents.iter().any(|e| own.is_loaded(e.id)) {
         return Ok(unknown(t));
     }
-    let rule = t.index_rule()?;
     let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
     let mut entries = Vec::new();
     for lpid in own.pages_in_memory(t.id()).chain(own.edited_pages(t)) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lode_page::{ColumnType, Constant, DataType, EncodingChoice, Schema, TablePage};
+use lode_program::index::{bitmap, bloom, prefix, range, trigram};
 use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
@@ -263,6 +264,9 @@ pub struct TableOptions {
     /// What finds rows of pages by their keys, if the table has a delta.
     #[serde(default, skip_serializing_if = "KeyIndex::is_tree")]
     pub key_index: KeyIndex,
+    /// Whether ranges of the page index have keys as wide as their types need, not of 8 bytes as in tables of older images.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub narrow_keys: bool,
 }
 
 /// A size of row pages. Such pages start on read units of the medium.
@@ -437,6 +441,61 @@ pub struct IndexDef {
     /// How it orders the values of each column. Empty: as usual.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<KeyOrder>,
+    /// What the page index keeps of each column. Empty: a range.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub summaries: Vec<Summary>,
+}
+
+/// What the page index keeps of a column, of each page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Summary {
+    /// The least and the greatest value; of strings, of their first 8 bytes.
+    #[default]
+    Range,
+    /// The least and the greatest beginning of strings.
+    Prefix {
+        /// Bytes of a beginning.
+        bytes: u8,
+    },
+    /// Which values of a domain occur, and whether any other does.
+    Bitmap {
+        /// The domain.
+        values: Vec<Constant>,
+    },
+    /// A Bloom filter of the values.
+    Bloom {
+        /// Bytes of the filter.
+        bytes: u16,
+    },
+    /// A Bloom filter of every three consecutive bytes of strings.
+    Trigram {
+        /// Bytes of the filter.
+        bytes: u16,
+    },
+}
+
+impl Summary {
+    /// The drive's kind of index that keeps it.
+    pub fn kind(&self) -> &'static dyn lode_program::index::IndexKind {
+        match self {
+            Self::Range => &range::RANGE,
+            Self::Prefix { .. } => &prefix::Prefix,
+            Self::Bitmap { .. } => &bitmap::Bitmap,
+            Self::Bloom { .. } => &bloom::Bloom,
+            Self::Trigram { .. } => &trigram::Trigram,
+        }
+    }
+
+    /// What a rule of the page index says of a column that is kept so.
+    pub(super) fn form(&self) -> Box<[u8]> {
+        match self {
+            Self::Range => Box::default(),
+            Self::Prefix { bytes } => Box::new([*bytes]),
+            Self::Bitmap { values } => bitmap::domain(values.iter().map(Constant::value)),
+            Self::Bloom { bytes } | Self::Trigram { bytes } => bytes.to_le_bytes().into(),
+        }
+    }
 }
 
 /// How a B+-tree index orders the values of a column. Usually they ascend, and NULL is last. Read from its end, the index has the
@@ -450,6 +509,11 @@ pub struct KeyOrder {
 }
 
 impl IndexDef {
+    /// What the page index keeps of its `n`-th column.
+    pub fn summary(&self, n: usize) -> &Summary {
+        self.summaries.get(n).unwrap_or(&Summary::Range)
+    }
+
     /// How it orders the values of its `n`-th column.
     pub fn order(&self, n: usize) -> KeyOrder {
         self.orders.get(n).copied().unwrap_or_default()

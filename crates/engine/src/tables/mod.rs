@@ -63,7 +63,7 @@ use write::{Limits, Merged};
 pub(crate) use catalog::{empty_root, known_extents, read as read_catalog};
 pub use definition::{
     COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Fill, Hidden, INDEX_COLUMNS_DEFAULT,
-    IndexDef, IndexKind, KeyIndex, KeyOrder, Layout, PageBytes, ReferenceAction, Rule, TableDef,
+    IndexDef, IndexKind, KeyIndex, KeyOrder, Layout, PageBytes, ReferenceAction, Rule, Summary, TableDef,
     TableOptions,
 };
 pub use index::IndexedPages;

@@ -221,7 +221,8 @@ impl Snapshot {
     /// Reads the bounds of all pages of a table; `None` if no key column is in the page index.
     fn read_bounds(&self, t: &Table, key: &[u16]) -> Result<Option<PageBounds>, EngineError> {
         let rule = t.index_rule()?;
-        let columns: Vec<usize> = (0..key.len()).filter(|&i| rule.columns().contains(&key[i])).collect();
+        let columns: Vec<usize> =
+            (0..key.len()).filter(|&i| rule.bounded_columns().any(|c| c == key[i])).collect();
         if columns.is_empty() {
             return Ok(None);
         }

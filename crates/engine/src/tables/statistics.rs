@@ -63,19 +63,20 @@ impl TableStatistics {
         entries: &[IndexEntry],
     ) -> Option<Self> {
         let mut stats = self.clone();
-        stats.follow(schema, rule.columns());
+        stats.follow(schema, rule);
         (stats.rows, stats.pages, stats.bytes) = (size.rows, size.pages, size.bytes);
         let known = entries.iter().all(|e| stats.widen(rule, e));
-        stats.name_bounds(schema, rule.columns());
+        stats.name_bounds(schema, rule);
         (self.complete && known).then_some(stats)
     }
 
     /// Lets them be of a table that was altered: of columns that are not indexed, only the definition tells whether there are NULLs.
-    fn follow(&mut self, schema: &Schema, indexed: &[u16]) {
+    fn follow(&mut self, schema: &Schema, rule: &IndexRule) {
         self.columns.resize(schema.columns.len(), None);
         self.keys.resize(schema.columns.len(), None);
         self.has_nulls.resize(schema.columns.len(), None);
-        for (c, column) in schema.columns.iter().enumerate().filter(|(c, _)| !indexed.contains(&(*c as u16)))
+        let bounded: Vec<u16> = rule.bounded_columns().collect();
+        for (c, column) in schema.columns.iter().enumerate().filter(|(c, _)| !bounded.contains(&(*c as u16)))
         {
             self.has_nulls[c] = (!column.nullable).then_some(false);
         }
@@ -83,7 +84,7 @@ impl TableStatistics {
 
     /// Takes a page in; false if its entry says nothing of a column.
     pub(super) fn widen(&mut self, rule: &IndexRule, entry: &IndexEntry) -> bool {
-        rule.columns().iter().all(|&column| {
+        rule.bounded_columns().all(|column| {
             let Some(bounds) = rule.bounds(entry, column) else { return false };
             let c = usize::from(column);
             self.has_nulls[c] = Some(self.has_nulls[c].unwrap_or(false) || bounds.has_nulls);
@@ -95,8 +96,8 @@ impl TableStatistics {
     }
 
     /// Bounds as values, for columns whose keys say which values they are.
-    pub(super) fn name_bounds(&mut self, schema: &Schema, indexed: &[u16]) {
-        for c in indexed.iter().map(|&c| usize::from(c)) {
+    pub(super) fn name_bounds(&mut self, schema: &Schema, rule: &IndexRule) {
+        for c in rule.bounded_columns().map(usize::from) {
             let value = |key| value_of(schema.columns[c].data_type, key);
             self.has_nulls[c].get_or_insert(false);
             self.columns[c] = self.keys[c].and_then(|(min, max)| Some((value(min)?, value(max)?)));

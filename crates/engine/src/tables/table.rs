@@ -15,10 +15,11 @@ use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
 use lode_command::PageRange;
 use lode_page::{DataType, Schema};
 use lode_program::IndexRule;
+use lode_program::index::{IndexKind as SummaryKind, KeptColumn, KindColumns, kept, range};
 use serde::{Deserialize, Serialize};
 
 use super::bounds::KnownBounds;
-use super::definition::{Changes, IndexDef, IndexKind, KeyIndex, Layout, TableDef};
+use super::definition::{Changes, IndexDef, IndexKind, KeyIndex, Layout, Summary, TableDef};
 use super::delta::{Delta, Directory, RowsOf, delta_extent};
 use super::statistics::{TableSize, TableStatistics};
 use crate::storage::columns::PageOwner;
@@ -431,15 +432,21 @@ impl Table {
         self.extents.iter().map(|e| u64::from(e.live)).sum()
     }
 
-    /// Columns of the page index: those of the table's options, then those of its indexes.
+    /// Columns of which the page index has ranges: those of the table's options, then those of its indexes.
     pub fn index_columns(&self) -> Vec<u16> {
         let mut columns = self.def.options.page_index.clone();
-        for &c in self.indexes.iter().filter(|i| i.kind.is_page()).flat_map(|i| &i.columns) {
+        for (c, _) in self.summaries().filter(|(_, s)| **s == Summary::Range) {
             if !columns.contains(&c) {
                 columns.push(c);
             }
         }
         columns
+    }
+
+    /// The columns of indexes that are part of the page index, and what it keeps of each.
+    pub(super) fn summaries(&self) -> impl Iterator<Item = (u16, &Summary)> {
+        let indexes = self.indexes.iter().filter(|i| i.kind.is_page());
+        indexes.flat_map(|i| i.columns.iter().enumerate().map(|(n, &c)| (c, i.summary(n))))
     }
 
     /// The keys: those of the definition, and unique indexes.
@@ -450,7 +457,17 @@ impl Table {
 
     /// The rule of the entry that the drive's page index keeps of each page.
     pub fn index_rule(&self) -> Result<IndexRule, EngineError> {
-        Ok(IndexRule::new(self.schema.clone(), self.index_columns())?)
+        let range: &'static dyn SummaryKind =
+            if self.def.options.narrow_keys { &range::RANGE } else { &range::WIDE_RANGE };
+        let mut kinds: Vec<KindColumns> = vec![(range, kept(&self.index_columns()))];
+        for (column, summary) in self.summaries().filter(|(_, s)| **s != Summary::Range) {
+            let (kind, column) = (summary.kind(), KeptColumn { column, form: summary.form() });
+            match kinds.iter_mut().find(|(k, _)| k.id() == kind.id()) {
+                Some((_, columns)) => columns.push(column),
+                None => kinds.push((kind, vec![column])),
+            }
+        }
+        Ok(IndexRule::of_kinds(self.schema.clone(), kinds)?)
     }
 
     /// The number of the column with this name, which was not dropped.

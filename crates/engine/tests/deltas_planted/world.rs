@@ -114,6 +114,7 @@ impl World {
                 columns: vec![2 - t as u16],
                 kind,
                 orders: Vec::new(),
+                summaries: Vec::new(),
             };
             db.create_index(index, false).unwrap();
         }

@@ -672,9 +672,14 @@ fn an_aggregation_reads_its_columns_and_no_others() {
         let counts = run_units(&fake, task(answer, program)).unwrap().counts;
         (fake.reads.borrow().len(), counts.media_bytes)
     };
-    let count = Aggregation { group_by: vec![], calls: vec![Call::CountRows], groups_max: 1 };
-    let count = program(None, &[], false).with_aggregation(count).unwrap();
-    assert_eq!(of(count, Answer::Aggregate), of(program(None, &[], false), Answer::Rows));
+    let of_all = |calls| {
+        let all = Aggregation { group_by: vec![], calls, groups_max: 1 };
+        of(program(None, &[], false).with_aggregation(all).unwrap(), Answer::Aggregate)
+    };
+    // Only pages without an index entry are read to be counted.
+    let (pages, bytes) = of(program(None, &[], false), Answer::Rows);
+    assert_eq!((of_all(vec![Call::CountRows]), pages, bytes), ((2, 12_288), 8, 49_152));
+    assert_eq!(of_all(vec![Call::Sum(Expr::Column(2))]), of(program(None, &[2], false), Answer::Rows));
     assert_eq!(
         of(grouped(None, &[1], 9), Answer::Aggregate).1,
         of(program(None, &[1, 2, 3], false), Answer::Rows).1

@@ -23,7 +23,7 @@ use lode_page::{DataType, Schema};
 use crate::plan::{self, Val};
 use crate::{Expr, ProgramError, check};
 
-pub use table::GroupTable;
+pub use table::{Given, GroupTable};
 
 /// Most groups that may be asked for at a time.
 pub const GROUPS_MAX: u32 = 65_536;

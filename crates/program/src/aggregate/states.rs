@@ -3,7 +3,7 @@
 use lode_base::PageBuf;
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 
-use super::Call;
+use super::{Call, Given};
 use crate::lanes::{Data, Lane};
 
 /// The state of one call for all groups.
@@ -133,6 +133,20 @@ impl CallState {
             _ => unreachable!("the argument's type was checked"),
         }
         true
+    }
+
+    /// Takes what is known of rows of the first group.
+    pub(super) fn give(&mut self, given: Given) {
+        match (self, given) {
+            (_, Given::Nothing) => {}
+            (Self::Count(counts), Given::Count(n)) => counts[0] += n,
+            (Self::Extreme { greatest, values }, Given::Value(v)) => {
+                let greatest = *greatest;
+                let best = |old: i128| if greatest { old.max(v) } else { old.min(v) };
+                values[0] = Some(values[0].map_or(v, best));
+            }
+            _ => unreachable!("counts count, and the least and the greatest are values"),
+        }
     }
 
     /// Takes out the results of all groups as a column of type `t`. There are no groups afterwards.

@@ -12,6 +12,17 @@ use crate::{ColumnSource, EvalError, Program, Selection, compact};
 /// The most bytes of strings in the table, of keys and of least and greatest values. Beyond it all groups come out.
 const STRING_BYTES_MAX: usize = 1 << 20;
 
+/// What a call gets of rows that are not read.
+#[derive(Clone, Copy, Debug)]
+pub enum Given {
+    /// So many values.
+    Count(i64),
+    /// The least, or the greatest, in the order of the type.
+    Value(i128),
+    /// No value.
+    Nothing,
+}
+
 /// The groups of a program's aggregation.
 #[derive(Debug)]
 pub struct GroupTable {
@@ -103,6 +114,16 @@ impl GroupTable {
             }
         }
         Ok(())
+    }
+
+    /// Takes rows without their values: what each call gets of them. There is no GROUP BY.
+    pub(crate) fn take_given(&mut self, rows: u32, given: Vec<Given>) {
+        self.rows += u64::from(rows);
+        let groups = self.groups();
+        if rows > 0 {
+            self.states.iter_mut().for_each(|s| s.grow(groups));
+            self.states.iter_mut().zip(given).for_each(|(state, given)| state.give(given));
+        }
     }
 
     /// All groups: how many, and a column for each key and each result. Then the table is empty.

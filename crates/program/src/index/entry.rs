@@ -4,7 +4,7 @@
 //!   | rows 4 | part of the rule's first kind | part of its second kind | ...      (little-endian)
 //! ```
 //!
-//! Each kind defines the bytes of its part. A rule with only the kind "range" has the same entries as before kinds
+//! Each kind defines the bytes of its part. A rule with only the kind "wide range" has the same entries as before kinds
 //! were introduced.
 
 use lode_page::Column;
@@ -31,9 +31,12 @@ impl IndexEntry {
         let mut bytes = Vec::with_capacity(rule.entry_bytes());
         bytes.extend(rows.to_le_bytes());
         for part in rule.parts() {
-            let columns: Vec<Column> =
-                part.columns().iter().map(|&c| fetch(rule.schema(), source, c)).collect::<Result<_, _>>()?;
-            part.kind().build(&columns, &mut bytes);
+            let columns: Vec<Column> = part
+                .columns()
+                .iter()
+                .map(|c| fetch(rule.schema(), source, c.column))
+                .collect::<Result<_, _>>()?;
+            part.kind().build(part.columns(), &columns, &mut bytes);
             assert_eq!(bytes.len(), part.bytes().end, "the entry of kind {}", part.kind().name());
         }
         Ok(Self { bytes: bytes.into() })

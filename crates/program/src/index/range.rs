@@ -1,82 +1,106 @@
-//! The kind "range": the least and the greatest key of each indexed column of a page.
+//! The kinds "range" and "wide range": the least and the greatest key of each indexed column of a page.
 //!
 //! ```text
-//!   the part of an entry (little-endian), 4 + 16 a column:
-//!   | NULLs 4: bit i set when the i-th column has one | a column: min key 8, max key 8 | ...
-//!   a column without any value that is not NULL has min = 2^64 - 1, max = 0
+//!   the part of an entry (little-endian):
+//!   | NULLs: bit i set when the i-th column has one | a column: min key, max key | ...
+//!
+//!                NULLs                  a key
+//!   range        a bit a column         as many bytes as its type needs (keys.rs)
+//!   wide range   4 bytes                8 bytes        tables of older images have it
+//!
+//!   a column without any value that is not NULL has min = ff ff ..., max = 00 00 ...
 //! ```
 //!
 //! A predicate over a column that is not kept can have any outcome. For values computed from columns, intervals are
 //! computed as far as they are exact.
 //!
-//! Invariant: every value of the page that is not NULL has a key from min to max; keys may reach further than
-//! the values do (a shared dictionary has values that no row of the page has).
+//! Invariant: every value of the page that is not NULL has a key from min to max. Keys of a wide range may reach further than the values
+//! do; those of a range are keys of values of the page.
 //! Source: FLIXR's range of minimum and maximum.
 
 mod bounds;
 
+use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 use lode_page::{Column, DataType};
 
 use self::bounds::bounds;
-use super::{Bounds, EntryPart, IndexKind, Leaf, Outcomes};
+use super::index_kind::{Bounds, IndexKind};
+use super::keys::{has_other_nulls, key_at, key_bytes, nulls as null_bits, put_key};
+use super::leaf::{Leaf, Outcomes};
+use super::part::{EntryPart, PartColumn};
 use crate::lanes::{Data, Lane};
 use crate::like::Pattern;
 use crate::order_key::{bytes_key, key_span, total32, total64};
 use crate::plan::{Pred, Test, Val};
 use crate::{ArithOp, CompareOp, KeySet};
 
-/// The kind "range".
-#[derive(Clone, Copy, Debug)]
-pub struct Range;
+/// A kind of range.
+#[derive(Debug)]
+pub struct RangeKind {
+    id: u8,
+    name: &'static str,
+    nulls_bytes: fn(usize) -> usize,
+    key_bytes: fn(DataType) -> usize,
+    is_tight: bool,
+}
 
-const NULLS_BYTES: usize = 4;
-const KEYS_BYTES: usize = 16;
+/// The kind "range".
+pub static RANGE: RangeKind =
+    RangeKind { id: 2, name: "range", nulls_bytes: |n| n.div_ceil(8), key_bytes, is_tight: true };
+
+/// The kind "wide range". Entries of older images may reach further than the values of their pages.
+pub static WIDE_RANGE: RangeKind =
+    RangeKind { id: 1, name: "wide range", nulls_bytes: |_| 4, key_bytes: |_| 8, is_tight: false };
+
 /// The keys of a column that has only NULLs.
 const EMPTY: (u64, u64) = (u64::MAX, 0);
 
-impl IndexKind for Range {
+impl IndexKind for RangeKind {
     fn id(&self) -> u8 {
-        1
+        self.id
     }
 
     fn name(&self) -> &'static str {
-        "range"
+        self.name
     }
 
     fn keeps(&self, _: DataType) -> bool {
         true
     }
 
-    fn entry_bytes(&self, types: &[DataType]) -> usize {
-        NULLS_BYTES + KEYS_BYTES * types.len()
+    fn header_bytes(&self, columns: usize) -> usize {
+        (self.nulls_bytes)(columns)
     }
 
-    fn build(&self, columns: &[Column], out: &mut Vec<u8>) {
-        let start = out.len();
-        let mut nulls = 0;
-        out.extend([0; NULLS_BYTES]);
-        for (i, c) in columns.iter().enumerate() {
+    fn column_bytes(&self, t: DataType, _: &[u8]) -> usize {
+        2 * (self.key_bytes)(t)
+    }
+
+    fn build(&self, kept: &[PartColumn], columns: &[Column], out: &mut Vec<u8>) {
+        let header = out.len();
+        out.resize(header + self.header_bytes(kept.len()), 0);
+        for (i, (k, c)) in kept.iter().zip(columns).enumerate() {
             let (range, has_nulls) = bounds(c);
             let (min, max) = range.unwrap_or(EMPTY);
-            nulls |= u32::from(has_nulls) << i;
-            out.extend(min.to_le_bytes());
-            out.extend(max.to_le_bytes());
+            let key_bytes = k.bytes.len() / 2;
+            put_key(min, key_bytes, out);
+            put_key(max, key_bytes, out);
+            out[header + i / 8] |= u8::from(has_nulls) << (i % 8);
         }
-        out[start..start + NULLS_BYTES].copy_from_slice(&nulls.to_le_bytes());
     }
 
     fn check(&self, part: &EntryPart<'_>) -> Result<(), usize> {
         let count = part.columns.len();
-        if count < 32 && nulls(part) >> count != 0 {
+        if has_other_nulls(nulls(part), count) {
             return Err(0);
         }
         for i in 0..count {
-            let (min, max) = stored_keys(part, i);
             let all_null = part.rows == 0 || has_nulls(part, i);
-            if min > max && !((min, max) == EMPTY && all_null) {
-                return Err(NULLS_BYTES + KEYS_BYTES * i);
+            let ascend = keys(part, i).is_none_or(|(min, max)| min <= max);
+            if !ascend || is_empty(part, i) && !all_null {
+                return Err(part.columns[i].bytes.start);
             }
         }
         Ok(())
@@ -93,17 +117,28 @@ impl IndexKind for Range {
                 (Some((min, max)), Some((own_min, own_max))) => min <= own_min && own_max <= max,
                 (None, Some(_)) => false,
             };
-            !reaches || has_nulls(own, i) && !has_nulls(part, i)
+            let differs =
+                self.is_tight && (keys(part, i), has_nulls(part, i)) != (keys(own, i), has_nulls(own, i));
+            !reaches || differs || has_nulls(own, i) && !has_nulls(part, i)
         })
     }
 
     fn bounds(&self, part: &EntryPart<'_>, place: usize) -> Option<Bounds> {
         Some(Bounds { keys: keys(part, place), has_nulls: has_nulls(part, place) })
     }
+
+    fn has_bounds(&self) -> bool {
+        true
+    }
+
+    fn is_tight(&self) -> bool {
+        self.is_tight
+    }
 }
 
 fn nulls(part: &EntryPart<'_>) -> u32 {
-    u32::from_le_bytes(*part.bytes.first_chunk().expect("a part has its NULLs"))
+    let header = part.columns.first().map_or(0, |c| c.bytes.start);
+    null_bits(&part.bytes[..header])
 }
 
 /// Whether the column at `place` has a NULL.
@@ -111,15 +146,18 @@ fn has_nulls(part: &EntryPart<'_>, place: usize) -> bool {
     nulls(part) >> place & 1 == 1
 }
 
-fn stored_keys(part: &EntryPart<'_>, place: usize) -> (u64, u64) {
-    let at = NULLS_BYTES + KEYS_BYTES * place;
-    let key = |at: usize| u64::from_le_bytes(*part.bytes[at..].first_chunk().expect("8 bytes a key"));
-    (key(at), key(at + 8))
+/// Whether the column at `place` has only NULLs.
+fn is_empty(part: &EntryPart<'_>, place: usize) -> bool {
+    let bytes = part.of(place);
+    let (min, max) = bytes.split_at(bytes.len() / 2);
+    min.iter().all(|&b| b == u8::MAX) && max.iter().all(|&b| b == 0)
 }
 
 /// The least and the greatest key of the column at `place`; `None` when all its values are NULL.
 fn keys(part: &EntryPart<'_>, place: usize) -> Option<(u64, u64)> {
-    Some(stored_keys(part, place)).filter(|&k| k != EMPTY)
+    let (bytes, t) = (part.of(place), part.columns[place].data_type);
+    let (min, max) = bytes.split_at(bytes.len() / 2);
+    (!is_empty(part, place)).then(|| (key_at(min, t), key_at(max, t)))
 }
 
 /// The keys of a column's values that are not NULL.
@@ -223,7 +261,7 @@ impl View<'_> {
                 (keys.meets(&of), true)
             }
             (_, Val::Column(c)) => match self.keys(*c) {
-                Keys::Between(min, max) => strings(test, min, max),
+                Keys::Between(min, max) => strings(test, &min.to_be_bytes(), &max.to_be_bytes()),
                 _ => (true, true),
             },
             _ => (true, true),
@@ -322,43 +360,57 @@ fn compared(op: CompareOp, a: &RangeInclusive<i128>, b: &RangeInclusive<i128>) -
     }
 }
 
-/// Whether a test of strings whose keys lie from `min` to `max` can be true, and whether it can be false. Strings
-/// with the same beginning have the same key, so equal keys decide nothing.
-fn strings(test: &Test, min: u64, max: u64) -> (bool, bool) {
-    let within = |key| min <= key && key <= max;
+/// Whether a test of strings whose beginnings lie from `least` to `greatest` can be true, and whether it can be false. Beginnings have
+/// the same number of bytes; shorter strings are padded with zeroes. Strings with the same beginning may differ behind it, so equal
+/// beginnings decide nothing.
+pub(super) fn strings(test: &Test, least: &[u8], greatest: &[u8]) -> (bool, bool) {
+    // How the beginning of `b` compares with an end.
+    let compare = |b: &[u8], end: &[u8]| {
+        let n = b.len().min(end.len());
+        b[..n].cmp(&end[..n]).then_with(|| match end[n..].iter().all(|&e| e == 0) {
+            true => Ordering::Equal,
+            false => Ordering::Less,
+        })
+    };
+    let from_least = |b: &[u8]| compare(b, least) != Ordering::Less;
+    let to_greatest = |b: &[u8]| compare(b, greatest) != Ordering::Greater;
+    let within = |b: &[u8]| from_least(b) && to_greatest(b);
     match test {
-        Test::Bytes(op, b) => {
-            let key = bytes_key(b);
-            match op {
-                CompareOp::Eq => (within(key), true),
-                CompareOp::NotEq => (true, within(key)),
-                CompareOp::Lt | CompareOp::LtEq => (min <= key, max >= key),
-                CompareOp::Gt | CompareOp::GtEq => (max >= key, min <= key),
-            }
-        }
+        Test::Bytes(op, b) => match op {
+            CompareOp::Eq => (within(b), true),
+            CompareOp::NotEq => (true, within(b)),
+            CompareOp::Lt | CompareOp::LtEq => (from_least(b), to_greatest(b)),
+            CompareOp::Gt | CompareOp::GtEq => (to_greatest(b), from_least(b)),
+        },
         Test::Strings(set) => {
-            let at = set.values().partition_point(|v| bytes_key(v) < min);
-            (set.values().get(at).is_some_and(|v| bytes_key(v) <= max), true)
+            let at = set.values().partition_point(|v| !from_least(v));
+            (set.values().get(at).is_some_and(|v| to_greatest(v)), true)
         }
         Test::Keys(set) => match &**set {
-            KeySet::Strings(keys) => (keys.meets(min, max), true),
+            KeySet::Strings(keys) => (keys.meets(bytes_key(least), last_key(greatest)), true),
             KeySet::Numbers(_) => (true, true),
         },
-        Test::Like(pattern) => (begins(pattern, min, max), true),
+        Test::Like(pattern) => (begins(pattern, least, greatest), true),
         Test::Range { .. } | Test::Ints(_) => (true, true),
     }
 }
 
-/// Whether a text with a key from `min` to `max` can match. Matching texts lie between the pattern's prefix and that
+/// The greatest key of the strings with this beginning.
+fn last_key(beginning: &[u8]) -> u64 {
+    bytes_key(beginning) | u64::MAX.checked_shr(8 * beginning.len().min(8) as u32).unwrap_or(0)
+}
+
+/// Whether a text with a beginning from `least` to `greatest` can match. Matching texts lie between the pattern's prefix and that
 /// prefix followed by the greatest bytes.
-fn begins(pattern: &Pattern, min: u64, max: u64) -> bool {
-    let prefix = pattern.prefix();
-    let first = bytes_key(prefix);
-    let last = match pattern.exact() {
-        Some(_) => first,
-        None => first | u64::MAX.checked_shr(8 * prefix.len().min(8) as u32).unwrap_or(0),
+fn begins(pattern: &Pattern, least: &[u8], greatest: &[u8]) -> bool {
+    let bytes = least.len();
+    let padded = |with: u8| {
+        let mut b = pattern.prefix()[..pattern.prefix().len().min(bytes)].to_vec();
+        b.resize(bytes, with);
+        b
     };
-    min <= last && max >= first
+    let last = padded(if pattern.exact().is_some() { 0 } else { u8::MAX });
+    *least <= *last && *greatest >= *padded(0)
 }
 
 #[cfg(test)]
@@ -375,8 +427,10 @@ mod tests {
     fn an_entry_denies_what_it_does_not_reach() {
         let check = |part: (Option<(u64, u64)>, bool), own: (Option<(u64, u64)>, bool), denied: bool| {
             let (part, own) = (bytes_of(part.0, part.1), bytes_of(own.0, own.1));
-            let of = |bytes| EntryPart { rows: 3, columns: &[4], types: &[DataType::BigInt], bytes };
-            assert_eq!(Range.denies(&of(&part), &of(&own)), denied.then_some(0), "{part:?} {own:?}");
+            let columns =
+                [PartColumn { column: 4, data_type: DataType::BigInt, form: Box::default(), bytes: 4..20 }];
+            let of = |bytes| EntryPart { rows: 3, columns: &columns, bytes };
+            assert_eq!(WIDE_RANGE.denies(&of(&part), &of(&own)), denied.then_some(0), "{part:?} {own:?}");
         };
         check((Some((3, 9)), false), (Some((3, 9)), false), false);
         check((Some((2, 10)), true), (Some((3, 9)), false), false);

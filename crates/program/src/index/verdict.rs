@@ -111,7 +111,7 @@ impl View<'_> {
         let leaf = Leaf { program: self.program, node };
         let mut possible = Outcomes::ANY;
         for part in self.rule.parts() {
-            if node.columns.iter().any(|c| part.columns().contains(c)) {
+            if part.columns().iter().any(|c| node.columns.contains(&c.column)) {
                 possible = possible.and(part.kind().outcomes(&part.in_entry(self.entry), &leaf));
             }
         }

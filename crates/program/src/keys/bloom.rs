@@ -58,8 +58,8 @@ pub(super) fn hash_number(key: i64) -> u64 {
     mix(key as u64)
 }
 
-/// The same, word by word, for a string.
-pub(super) fn hash_bytes(key: &[u8]) -> u64 {
+/// The same, word by word, for a string. The page index has it on the medium.
+pub(crate) fn hash_bytes(key: &[u8]) -> u64 {
     let mut h = mix(key.len() as u64 ^ 1 << 63);
     for chunk in key.chunks(8) {
         let mut word = [0; 8];

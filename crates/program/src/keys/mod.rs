@@ -18,6 +18,7 @@ mod wire;
 use std::ops::RangeInclusive;
 
 pub use bloom::Bloom;
+pub(crate) use bloom::hash_bytes;
 use lode_page::{DataType, Value};
 pub(crate) use wire::{put_keys, take_keys};
 

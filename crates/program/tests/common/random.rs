@@ -106,7 +106,7 @@ pub(crate) fn value(rng: &mut Rng, t: DataType) -> Value {
 }
 
 /// A column of values that are not NULL, plain.
-fn plain(rng: &mut Rng, t: DataType, values: &[Value]) -> Column {
+pub(crate) fn plain(rng: &mut Rng, t: DataType, values: &[Value]) -> Column {
     let n = values.len();
     let ints = || values.iter().map(|v| if let Value::Int(i) = v { *i } else { 0 });
     let fixed = |width, data| Values::Fixed { width, data };

@@ -247,6 +247,7 @@ pub(super) fn index(table: usize, column: u16) -> IndexDef {
             0 => Vec::new(),
             _ => vec![KeyOrder { descending: true, nulls_first: table.is_multiple_of(2) }],
         },
+        summaries: Vec::new(),
     }
 }
 

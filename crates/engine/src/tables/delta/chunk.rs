@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use lode_base::{Lpid, TableId};
 use lode_page::{Column, ColumnType, Node, Schema, row};
+use lode_program::index::EntryForm;
 use lode_program::{ColumnSource, IndexEntry, IndexRule};
 use parking_lot::Mutex;
 
@@ -38,9 +39,9 @@ pub(in crate::tables) struct Chunk {
     pub(in crate::tables) columns: Vec<Column>,
     /// The ids of rows that are gone, ascending.
     pub(in crate::tables) gone: Vec<RowId>,
-    /// What the rows' values are within, as the page index has it of a page, and the columns of its rule.
+    /// What the page index would have of a page of the rows, and the form in which its rule makes entries.
     entry: Option<IndexEntry>,
-    entry_columns: Vec<u16>,
+    rule: EntryForm,
     /// The schema by which images were read: it says what rows have that lack a column.
     schema: Schema,
     /// Places of the rows in the main, by the last directory that was asked for.
@@ -104,9 +105,8 @@ impl Chunk {
             true => None,
             false => t.rule.entry(&mut Whole(&columns)).ok(),
         };
-        let entry_columns = t.rule.columns().to_vec();
-        let schema = t.schema.clone();
-        Ok(Self { ids, columns, gone, entry, entry_columns, schema, places: Mutex::default(), bytes })
+        let (rule, schema) = (t.rule.entry_form(), t.schema.clone());
+        Ok(Self { ids, columns, gone, entry, rule, schema, places: Mutex::default(), bytes })
     }
 
     /// The page that stands for its rows.
@@ -134,13 +134,13 @@ impl Chunk {
 
     /// What the page index would say of the rows, if it was made by this rule.
     pub(in crate::tables) fn entry(&self, rule: &IndexRule) -> Option<&IndexEntry> {
-        self.entry.as_ref().filter(|_| self.entry_columns == rule.columns())
+        self.entry.as_ref().filter(|_| self.rule == rule.entry_form())
     }
 
     /// Whether its columns and its entry are those of a table with this schema and page index.
     pub(super) fn is_of(&self, t: &RowsOf<'_>) -> bool {
         let is_same = || self.schema == *t.schema;
-        self.entry_columns == t.rule.columns()
+        self.rule == t.rule.entry_form()
             && planted_cuts::instead(ForCuts::ColumnsOfOtherSchema, is_same, || true)
     }
 }

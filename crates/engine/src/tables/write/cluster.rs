@@ -77,7 +77,8 @@ impl WriteTxn {
         let storage = self.trees.committer().storage();
         let id = storage.extents().new_owner();
         let mut def = old.def().clone();
-        // Its pages will have all columns.
+        // Its pages, and their index entries, are made anew, with all columns.
+        def.options.narrow_keys = true;
         def.columns.iter_mut().for_each(|c| c.absent = None);
         let mut new = Table::new(id, def, old.indexes().to_vec(), Vec::new(), root_lpid());
         new.is_rewritten = true;
@@ -268,7 +269,7 @@ impl TableRewrite {
         if let Some((rule, mut known)) = statistics {
             let size = table.size();
             (known.rows, known.pages, known.bytes) = (size.rows, size.pages, size.bytes);
-            known.name_bounds(table.schema(), rule.columns());
+            known.name_bounds(table.schema(), &rule);
             table.statistics = OnceLock::from(known);
         }
         if table.has_delta() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lode_page::Column;
+use lode_program::ProgramError;
 
 use super::WriteTxn;
 use super::cluster::FILL_PERCENT;
@@ -31,7 +32,9 @@ impl WriteTxn {
         self.catalog.check_parents(&def)?;
         let id = self.snapshot.storage().extents().new_owner();
         // The commit decides where its descriptor lies.
-        let table = Table::new(id, def.completed(), Vec::new(), Vec::new(), root_lpid());
+        let mut def = def.completed();
+        def.options.narrow_keys = true;
+        let table = Table::new(id, def, Vec::new(), Vec::new(), root_lpid());
         let rule = table.index_rule()?;
         self.index_rules.insert(id, Some(rule));
         self.put_table(table);
@@ -91,10 +94,17 @@ impl WriteTxn {
 
     fn reindex(&mut self, t: &Table, indexes: Vec<IndexDef>) -> Result<(), EngineError> {
         let remade = t.next(indexes, t.extents.clone());
-        let differs = remade.index_columns() != t.index_columns();
+        let rule = remade.index_rule().map_err(|e| match e {
+            EngineError::Program(ProgramError::TooLarge { what, got, max }) => {
+                let what = format!("its page index would have {got} {what}; at most {max} are allowed");
+                EngineError::invalid(t.name(), what)
+            }
+            e => e,
+        })?;
+        let differs = rule.entry_form() != t.index_rule()?.entry_form();
         let remade = remade.with_contents(t.rows, t.bytes, t.tail, t.index_pending || differs);
         if differs {
-            self.index_rules.insert(t.id(), Some(remade.index_rule()?));
+            self.index_rules.insert(t.id(), Some(rule));
         }
         self.put_table(remade);
         Ok(())

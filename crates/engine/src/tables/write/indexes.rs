@@ -22,7 +22,7 @@ use super::rewrite::Rewritten;
 use crate::EngineError;
 use crate::storage::columns::unpublished;
 use crate::tables::catalog::TableCatalog;
-use crate::tables::definition::{IndexDef, IndexKind, check_columns};
+use crate::tables::definition::{IndexDef, IndexKind, Summary, check_columns};
 use crate::tables::delta::{self, key_entry};
 use crate::tables::index::{KeyChanges, entry, entry_of_row, keys, row_keys};
 use crate::tables::key::{chosen, has_null};
@@ -367,5 +367,21 @@ pub(super) fn check_index(t: &Table, def: &IndexDef) -> Result<(), EngineError> 
     if def.columns.is_empty() {
         return Err(EngineError::invalid(&def.table, "an index has at least one column"));
     }
-    check_columns(&def.table, "the index", &def.columns, t.schema().columns.len())
+    check_columns(&def.table, "the index", &def.columns, t.schema().columns.len())?;
+    for (n, &column) in def.columns.iter().enumerate().filter(|(n, _)| *def.summary(*n) != Summary::Range) {
+        let (summary, c) = (def.summary(n), &t.def().columns[usize::from(column)]);
+        let kind = summary.kind();
+        let what = |s: &str| {
+            EngineError::invalid(&def.table, format!("{} of column \"{}\": {s}", kind.name(), c.name))
+        };
+        if !kind.keeps(c.ty.data_type) {
+            return Err(what(&format!("the page index has none of type {}", c.declared)));
+        }
+        kind.check_form(c.ty.data_type, &summary.form()).map_err(what)?;
+        let same = |(of, s): (u16, &Summary)| of == column && s.kind().id() == kind.id();
+        if t.summaries().any(same) {
+            return Err(what("the page index has it already"));
+        }
+    }
+    Ok(())
 }

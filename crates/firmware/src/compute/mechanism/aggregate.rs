@@ -5,9 +5,10 @@
 use lode_command::{CommandError, GroupRows, ScanUnit};
 use lode_page::Column;
 use lode_program::answer::Member;
+use lode_program::index::take_entry;
 use lode_program::{EvalError, GroupTable, Passed, Program};
 
-use super::{Asked, Columns, Fold, Mechanism, Stage};
+use super::{Asked, Columns, Fold, Mechanism, Page, Stage};
 use crate::compute::columns::bad_page;
 use crate::compute::{Located, PageCost};
 
@@ -48,6 +49,15 @@ impl Fold for Compiled {
             EvalError::Overflow => CommandError::Overflow(at.lpid),
             e => bad_page(at.lpid, e),
         })
+    }
+
+    fn take_unread(&mut self, p: &Program, page: &Page<'_>) -> Result<Option<u64>, CommandError> {
+        if self.grouped {
+            return Ok(None);
+        }
+        let entry = page.access.index_entry(page.at)?;
+        let taken = entry.filter(|(rule, entry)| take_entry(&mut self.table, p, rule, entry));
+        Ok(taken.map(|(_, entry)| entry.rows().into()))
     }
 
     fn holds(&self) -> bool {

@@ -166,6 +166,18 @@ impl Chain {
                 Verdict::Yes => said = Verdict::Yes,
             }
         }
+        let all_pass = said == Verdict::Yes || program.filter().is_none();
+        let hides = || self.hidden.as_ref().is_some_and(|h| !h.of(at.lpid).is_empty());
+        if let End::Folded(_, fold) = &mut self.end
+            && all_pass
+            && whole.is_none()
+            && !planted::instead(Planted::ProofOverHidden, hides, || false)
+            && let Some(passed) = fold.take_unread(program, page)?
+        {
+            cost.index = true;
+            unit.counts.pages_skipped += 1;
+            return Ok(PageAnswer { rows: None, passed, hint: None, cost });
+        }
         let exact = match &self.end {
             End::Names => {
                 return Ok(PageAnswer { rows: Some(PageRows::name(at.lpid)), passed: 0, hint: None, cost });

@@ -108,6 +108,16 @@ pub(crate) trait Fold: Send {
         unit: &mut ScanUnit,
     ) -> Result<(), CommandError>;
 
+    /// Takes all rows of a page, which pass, without reading it. Returns how many they are; `None`, with none taken, if the page has to be
+    /// read.
+    ///
+    /// # Errors
+    /// When the page's index entry cannot be read.
+    fn take_unread(&mut self, p: &Program, page: &Page<'_>) -> Result<Option<u64>, CommandError> {
+        let _ = (p, page);
+        Ok(None)
+    }
+
     /// Whether there is something left to answer.
     fn holds(&self) -> bool;
 

@@ -1,49 +1,30 @@
 //! The least and the greatest key of a column.
 
-use lode_page::{Column, DataType};
+use lode_page::{Column, DataType, Values};
 
+use super::super::values::{each_bit, used, valid};
 use crate::bits;
-use crate::lanes::{Codes, Data, Lane, Strings};
-use crate::order_key::{bytes_key, order_key};
-use crate::order_key::{total32, total64};
-use lode_page::Values;
+use crate::lanes::{Data, Lane, Strings};
+use crate::order_key::{bytes_key, order_key, total32, total64};
 
 /// The least and the greatest key of the values that are not NULL, if any, and whether there is a NULL.
 pub(super) fn bounds(c: &Column) -> (Option<(u64, u64)>, bool) {
     let t = c.data_type();
-    let mut valid = bits::all(c.rows());
-    let rows = c.rows();
-    if let Some(v) = c.validity() {
-        let v = bits::words(v, valid.len());
-        bits::and_into(&mut valid, &v);
-    }
-    let count: usize = valid.iter().map(|w| w.count_ones() as usize).sum();
+    let (rows, count) = valid(c);
     let range = match c.values() {
         _ if count == 0 => None,
         Values::Bits(b) => {
-            let ones =
-                |f: fn(u64) -> u64| valid.iter().enumerate().any(|(i, v)| v & f(bits::word(b, i)) != 0);
+            let ones = |f: fn(u64) -> u64| rows.iter().enumerate().any(|(i, v)| v & f(bits::word(b, i)) != 0);
             let (some_true, some_false) = (ones(|w| w), ones(|w| !w));
             Some((order_key(t, i128::from(!some_false)), order_key(t, i128::from(some_true))))
         }
-        Values::Dict { code_width, codes, dictionary } => {
-            let mut used = vec![0u64; dictionary.rows().div_ceil(64)];
-            let codes = Codes::new(*code_width, codes, 0..rows);
-            each_row(&valid, |row| {
-                let code = codes.get(row);
-                used[code / 64] |= 1 << (code % 64);
-            });
-            of_data(t, &Data::of(dictionary, 0..dictionary.rows()), &used, false)
+        values => {
+            let all = count == c.rows() && !matches!(values, Values::Dict { .. });
+            let (data, rows) = used(c, rows);
+            of_data(t, &data, &rows, all)
         }
-        _ => of_data(t, &Data::of(c, 0..rows), &valid, count == rows),
     };
-    (range, count < rows)
-}
-
-fn each_row(rows: &[u64], mut f: impl FnMut(usize)) {
-    for (i, &w) in rows.iter().enumerate() {
-        bits::each(w, |bit| f(i * 64 + bit));
-    }
+    (range, count < c.rows())
 }
 
 /// The bounds of the values whose bits are set in `rows`, or of `all`.
@@ -55,7 +36,7 @@ fn of_data(t: DataType, data: &Data<'_>, rows: &[u64], all: bool) -> Option<(u64
                 s.iter().map(|&v| ($order(v), $order(v))).reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
             } else {
                 let mut found = None;
-                each_row(rows, |row| {
+                each_bit(rows, |row| {
                     let v = $order(s[row]);
                     found = Some(found.map_or((v, v), |(a, b)| (v.min(a), v.max(b))));
                 });
@@ -78,7 +59,7 @@ fn of_data(t: DataType, data: &Data<'_>, rows: &[u64], all: bool) -> Option<(u64
 /// Keys are monotone, so the least string has the least key.
 fn strings(s: &Strings<'_>, rows: &[u64]) -> Option<(u64, u64)> {
     let mut found: Option<(u64, u64)> = None;
-    each_row(rows, |row| {
+    each_bit(rows, |row| {
         let key = bytes_key(s.get(row));
         found = Some(found.map_or((key, key), |(a, b)| (a.min(key), b.max(key))));
     });
