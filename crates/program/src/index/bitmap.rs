@@ -16,7 +16,6 @@ use super::index_kind::IndexKind;
 use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
 use super::values::{hash, hashes, some_null};
-use crate::plan::Pred;
 
 /// The kind "bitmap".
 #[derive(Clone, Copy, Debug)]
@@ -91,11 +90,9 @@ impl IndexKind for Bitmap {
 
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
         let place = |column| part.place(column, leaf.data_type(column));
-        if let (Pred::IsNull, [c]) = (&leaf.node.pred, leaf.columns()) {
-            let Some(i) = place(*c) else { return Outcomes::ANY };
-            let bytes = part.of(i);
-            let (can_be_true, can_be_false) = (is_set(bytes, NULL), has_values(bytes));
-            return Outcomes { can_be_true, can_be_false, can_be_null: false };
+        if let Some(c) = leaf.is_null_of() {
+            let Some(i) = place(c) else { return Outcomes::ANY };
+            return Outcomes::of_is_null(is_set(part.of(i), NULL), has_values(part.of(i)));
         }
         let Some((column, points)) = leaf.points(POINTS_MAX) else { return Outcomes::ANY };
         let Some(i) = place(column) else { return Outcomes::ANY };

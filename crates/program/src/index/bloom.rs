@@ -13,7 +13,6 @@ use super::index_kind::IndexKind;
 use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
 use super::values::{hash, hashes, some_null};
-use crate::plan::Pred;
 
 /// The kind "bloom".
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +56,8 @@ impl IndexKind for Bloom {
     }
 
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
-        if let (Pred::IsNull, [c]) = (&leaf.node.pred, leaf.columns()) {
-            return place(part, leaf, *c).map_or(Outcomes::ANY, Filter::is_null);
+        if let Some(c) = leaf.is_null_of() {
+            return place(part, leaf, c).map_or(Outcomes::ANY, Filter::is_null);
         }
         let Some((column, points)) = leaf.points(POINTS_MAX) else { return Outcomes::ANY };
         let Some(filter) = place(part, leaf, column) else { return Outcomes::ANY };

@@ -88,7 +88,7 @@ impl<'a> Filter<'a> {
 
     /// Those of IS NULL.
     pub(super) fn is_null(self) -> Outcomes {
-        Outcomes { can_be_true: self.has_null(), can_be_false: self.probes() > 0, can_be_null: false }
+        Outcomes::of_is_null(self.has_null(), self.probes() > 0)
     }
 }
 

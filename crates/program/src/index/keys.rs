@@ -56,6 +56,17 @@ pub(super) fn nulls(header: &[u8]) -> u32 {
     u32::from_le_bytes(bits)
 }
 
+/// The least and the greatest of a column, in its bytes.
+pub(super) fn ends(bytes: &[u8]) -> (&[u8], &[u8]) {
+    bytes.split_at(bytes.len() / 2)
+}
+
+/// Whether these bytes are of a column with only NULLs: its least is ff ff ..., its greatest 00 00 ...
+pub(super) fn has_no_ends(bytes: &[u8]) -> bool {
+    let (least, greatest) = ends(bytes);
+    least.iter().all(|&b| b == u8::MAX) && greatest.iter().all(|&b| b == 0)
+}
+
 /// Whether these NULL bits name a column beyond the `columns` of the part.
 pub(super) fn has_other_nulls(nulls: u32, columns: usize) -> bool {
     columns > 0 && nulls.checked_shr(columns as u32).unwrap_or(0) != 0

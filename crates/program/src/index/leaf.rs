@@ -22,6 +22,11 @@ impl Outcomes {
     pub const ANY: Self = Self { can_be_true: true, can_be_false: true, can_be_null: true };
     pub(super) const NEVER: Self = Self { can_be_true: false, can_be_false: false, can_be_null: false };
 
+    /// The outcomes of IS NULL over a column that has a NULL or not, and a value or not.
+    pub(super) fn of_is_null(has_null: bool, has_value: bool) -> Self {
+        Self { can_be_true: has_null, can_be_false: has_value, can_be_null: false }
+    }
+
     /// The outcomes that two kinds, asked about the same rows, both hold possible.
     pub(super) fn and(self, o: Self) -> Self {
         Self {
@@ -48,6 +53,14 @@ impl Leaf<'_> {
     /// The type of a column.
     pub fn data_type(&self, column: u16) -> DataType {
         self.program.schema().columns[usize::from(column)].data_type
+    }
+
+    /// The column, if the predicate is whether one column is NULL.
+    pub(super) fn is_null_of(&self) -> Option<u16> {
+        match (&self.node.pred, self.columns()) {
+            (Pred::IsNull, [column]) => Some(*column),
+            _ => None,
+        }
     }
 
     /// The column and the values for which the predicate is true, if it reads one column and there are at most `max`

@@ -11,10 +11,10 @@
 use lode_page::{Column, DataType};
 
 use super::index_kind::{Bounds, IndexKind};
-use super::keys::{has_other_nulls, nulls};
+use super::keys::{ends, has_no_ends, has_other_nulls, nulls};
 use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
-use super::range::strings;
+use super::range::{last_key, strings};
 use super::values::{each_string, some_null};
 use crate::order_key::bytes_key;
 use crate::plan::{Pred, Test, Val};
@@ -85,7 +85,7 @@ impl IndexKind for Prefix {
             return Err(0);
         }
         let bad = |i: &usize| {
-            let (least, greatest) = ends(part, *i);
+            let (least, greatest) = ends(part.of(*i));
             let all_null = part.rows == 0 || has_null(part, *i);
             least > greatest && !(is_empty(part, *i) && all_null)
         };
@@ -97,14 +97,13 @@ impl IndexKind for Prefix {
 
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
         let place = |column| part.place(column, leaf.data_type(column));
-        if let (Pred::IsNull, [c]) = (&leaf.node.pred, leaf.columns()) {
-            let Some(i) = place(*c) else { return Outcomes::ANY };
-            let (can_be_true, can_be_false) = (has_null(part, i), !is_empty(part, i));
-            return Outcomes { can_be_true, can_be_false, can_be_null: false };
+        if let Some(c) = leaf.is_null_of() {
+            let Some(i) = place(c) else { return Outcomes::ANY };
+            return Outcomes::of_is_null(has_null(part, i), !is_empty(part, i));
         }
         let Pred::Test { value: Val::Column(c), test, .. } = &leaf.node.pred else { return Outcomes::ANY };
         let Some(i) = place(*c) else { return Outcomes::ANY };
-        let (least, greatest) = ends(part, i);
+        let (least, greatest) = ends(part.of(i));
         let some = !is_empty(part, i);
         let (can_be_true, can_be_false) = match test {
             Test::Range { .. } | Test::Ints(_) => (true, true),
@@ -119,7 +118,7 @@ impl IndexKind for Prefix {
 
     fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize> {
         (0..part.columns.len()).find(|&i| {
-            let ((least, greatest), (own_least, own_greatest)) = (ends(part, i), ends(own, i));
+            let ((least, greatest), (own_least, own_greatest)) = (ends(part.of(i)), ends(own.of(i)));
             let reaches =
                 is_empty(own, i) || !is_empty(part, i) && least <= own_least && own_greatest <= greatest;
             !reaches || has_null(own, i) && !has_null(part, i)
@@ -127,13 +126,8 @@ impl IndexKind for Prefix {
     }
 
     fn bounds(&self, part: &EntryPart<'_>, place: usize) -> Option<Bounds> {
-        let (least, greatest) = ends(part, place);
-        // What lies behind the beginning is not known.
-        let keys = |n: usize| {
-            let beyond = u64::MAX.checked_shr(8 * n.min(8) as u32).unwrap_or(0);
-            (bytes_key(least), bytes_key(greatest) | beyond)
-        };
-        let keys = (!is_empty(part, place)).then(|| keys(least.len()));
+        let (least, greatest) = ends(part.of(place));
+        let keys = (!is_empty(part, place)).then(|| (bytes_key(least), last_key(greatest)));
         Some(Bounds { keys, has_nulls: has_null(part, place) })
     }
 
@@ -150,14 +144,7 @@ fn has_null(part: &EntryPart<'_>, place: usize) -> bool {
     nulls(header(part)) >> place & 1 == 1
 }
 
-/// The least and the greatest beginning.
-fn ends<'a>(part: &EntryPart<'a>, place: usize) -> (&'a [u8], &'a [u8]) {
-    let bytes = part.of(place);
-    bytes.split_at(bytes.len() / 2)
-}
-
 /// Whether the column has only NULLs.
 fn is_empty(part: &EntryPart<'_>, place: usize) -> bool {
-    let (least, greatest) = ends(part, place);
-    least.iter().all(|&b| b == u8::MAX) && greatest.iter().all(|&b| b == 0)
+    has_no_ends(part.of(place))
 }

@@ -27,7 +27,7 @@ use lode_page::{Column, DataType};
 
 use self::bounds::bounds;
 use super::index_kind::{Bounds, IndexKind};
-use super::keys::{has_other_nulls, key_at, key_bytes, nulls as null_bits, put_key};
+use super::keys::{ends, has_no_ends, has_other_nulls, key_at, key_bytes, nulls as null_bits, put_key};
 use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
 use crate::lanes::{Data, Lane};
@@ -148,15 +148,12 @@ fn has_nulls(part: &EntryPart<'_>, place: usize) -> bool {
 
 /// Whether the column at `place` has only NULLs.
 fn is_empty(part: &EntryPart<'_>, place: usize) -> bool {
-    let bytes = part.of(place);
-    let (min, max) = bytes.split_at(bytes.len() / 2);
-    min.iter().all(|&b| b == u8::MAX) && max.iter().all(|&b| b == 0)
+    has_no_ends(part.of(place))
 }
 
 /// The least and the greatest key of the column at `place`; `None` when all its values are NULL.
 fn keys(part: &EntryPart<'_>, place: usize) -> Option<(u64, u64)> {
-    let (bytes, t) = (part.of(place), part.columns[place].data_type);
-    let (min, max) = bytes.split_at(bytes.len() / 2);
+    let ((min, max), t) = (ends(part.of(place)), part.columns[place].data_type);
     (!is_empty(part, place)).then(|| (key_at(min, t), key_at(max, t)))
 }
 
@@ -396,7 +393,7 @@ pub(super) fn strings(test: &Test, least: &[u8], greatest: &[u8]) -> (bool, bool
 }
 
 /// The greatest key of the strings with this beginning.
-fn last_key(beginning: &[u8]) -> u64 {
+pub(super) fn last_key(beginning: &[u8]) -> u64 {
     bytes_key(beginning) | u64::MAX.checked_shr(8 * beginning.len().min(8) as u32).unwrap_or(0)
 }
 

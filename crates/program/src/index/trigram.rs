@@ -70,12 +70,11 @@ impl IndexKind for Trigram {
     }
 
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
-        let (column, test) = match (&leaf.node.pred, leaf.columns()) {
-            (Pred::IsNull, [c]) => return place(part, leaf, *c).map_or(Outcomes::ANY, Filter::is_null),
-            (Pred::Test { value: Val::Column(c), test, .. }, _) => (*c, test),
-            _ => return Outcomes::ANY,
-        };
-        let Some(filter) = place(part, leaf, column) else { return Outcomes::ANY };
+        if let Some(c) = leaf.is_null_of() {
+            return place(part, leaf, c).map_or(Outcomes::ANY, Filter::is_null);
+        }
+        let Pred::Test { value: Val::Column(c), test, .. } = &leaf.node.pred else { return Outcomes::ANY };
+        let Some(filter) = place(part, leaf, *c) else { return Outcomes::ANY };
         let has_all = |text: &[u8]| text.windows(3).all(|t| filter.contains(hash(number(t))));
         let may_pass = match test {
             Test::Like(pattern) => pattern.literals().into_iter().all(has_all),
