@@ -24,7 +24,8 @@ pub struct ScanTask {
     pub program: Arc<Program>,
     /// How much of the work the drive does.
     pub answer: Answer,
-    /// A unit ends after this many pages (at least 1) were considered, or earlier if it is large.
+    /// A unit ends after this many pages (at least 1) were considered one by one, or earlier if it is large. Pages that the page index
+    /// excludes together with others do not count.
     pub unit_pages: u32,
     /// The task ends early once this many rows were answered ([`Answer::Rows`] only).
     pub limit_rows: Option<u64>,

@@ -54,6 +54,10 @@ impl IndexKind for Members {
         Ok(())
     }
 
+    fn widen(&self, union: &mut [u8], part: &EntryPart<'_>) {
+        union.iter_mut().zip(part.bytes).for_each(|(u, b)| *u |= b);
+    }
+
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
         let Some((column, values)) = leaf.points(POINTS_MAX) else { return Outcomes::ANY };
         let Some(place) = part.place(column, leaf.data_type(column)) else { return Outcomes::ANY };

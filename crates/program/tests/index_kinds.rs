@@ -89,6 +89,34 @@ proptest! {
     }
 
     #[test]
+    fn the_entry_of_several_pages_excludes_no_row_of_them(seed: u64) {
+        let rng = &mut Rng::new(seed);
+        let rule = IndexRule::of_kinds(schema(&TYPES), kinds(rng)).unwrap();
+        let mut pages: Vec<Memory> = (0..1 + rng.below(4)).map(|_| page(rng)).collect();
+        let entries: Vec<IndexEntry> = pages.iter_mut().map(|p| rule.entry(p).unwrap()).collect();
+        let mut union = entries[0].clone();
+        entries[1..].iter().for_each(|e| rule.widen(&mut union, e));
+        let p = program(rng);
+        let filter = p.filter().unwrap();
+        for memory in &pages {
+            let passes = |row: &usize| {
+                naive::passes(p.schema(), filter, &|c| memory.columns[usize::from(c)].value(*row))
+            };
+            let passed = (0..memory.rows).filter(passes).count();
+            match verdict(&p, &rule, &union) {
+                Verdict::No => prop_assert_eq!(passed, 0, "{:?} of {:?}", filter, rule),
+                Verdict::Maybe => {}
+                Verdict::Yes => prop_assert_eq!(passed, memory.rows, "{:?} of {:?}", filter, rule),
+            }
+        }
+        for (e, &c) in entries.iter().flat_map(|e| rule.columns().iter().map(move |c| (e, c))) {
+            let (Some(all), Some(one)) = (rule.bounds(&union, c), rule.bounds(e, c)) else { continue };
+            let within = |(min, max)| all.keys.is_some_and(|(a, b)| a <= min && max <= b);
+            prop_assert!(all.has_nulls >= one.has_nulls && one.keys.is_none_or(within), "column {c}");
+        }
+    }
+
+    #[test]
     fn entries_are_sound_and_of_the_length_that_was_said(seed: u64) {
         let rng = &mut Rng::new(seed);
         let (mut memory, mut other) = (page(rng), page(rng));

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use lode_base::{Lpid, PageBuf, ViewId};
 use lode_command::{CommandError, PageRange};
-use lode_program::{IndexEntry, IndexRule};
+use lode_program::{IndexEntry, IndexRule, Program};
 
 use crate::ScanPlacement;
 use crate::entry::Entry;
@@ -74,6 +74,14 @@ pub(crate) trait PageAccess {
     /// When the entry cannot be read.
     fn index_entry(&self, at: &Located) -> Result<Option<(Arc<IndexRule>, IndexEntry)>, CommandError>;
 
+    /// Whether the page index excludes all of these pages together, those that `view` shows: no row of them passes the filter of `p`. The
+    /// pages lie in one group of 32, or are many of an extent. Not asking each page is the point: where they are not excluded
+    /// together, each of them may be.
+    ///
+    /// # Errors
+    /// [`CommandError::ViewClosed`]; when entries cannot be read.
+    fn excluded(&self, view: ViewId, pages: PageRange, p: &Program) -> Result<Together, CommandError>;
+
     /// Bytes `range` of the page, verified, and how many bytes that took from the medium.
     ///
     /// # Errors
@@ -90,13 +98,22 @@ pub(crate) trait PageAccess {
     fn charge(&self, placement: ScanPlacement, cost: &PageCost);
 }
 
+/// What the page index says of several pages together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Together {
+    /// How many mapped pages are excluded, if all are.
+    pub(crate) excluded: Option<u64>,
+    /// Entries that were looked at.
+    pub(crate) entries: u64,
+}
+
 /// What a page of a task took beside being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageCost {
     /// Whether a page was looked up; groups that are left at the end come of none.
     pub(crate) looked_up: bool,
-    /// Whether the page index was asked.
-    pub(crate) index: bool,
+    /// Entries of the page index that were looked at.
+    pub(crate) entries: u64,
     /// Whether the page was read.
     pub(crate) read: bool,
     /// Bytes that a pattern matcher let through to the memory of the device.

@@ -5,7 +5,10 @@
 //!                       ^ next            the place goes on, and an aggregation's groups; nothing else is kept
 //! ```
 //!
-//! Invariants: a unit considers at most `unit_pages` mapped pages, and ends once its answer passes
+//! Where pages that the page index excludes answer nothing, the index is first asked about many together: those of an extent, then those of
+//! a group of 32. A guess says whether asking is of use, so that pages that are never excluded together cost few questions more.
+//!
+//! Invariants: a unit considers at most `unit_pages` mapped pages one by one, and ends once its answer passes
 //! [`UNIT_BYTES`]; a page is answered once; between units only the filter may change.
 
 use std::sync::Arc;
@@ -17,7 +20,8 @@ use lode_program::Program;
 
 use crate::ScanPlacement;
 use crate::compute::mechanism::{Asked, Chain, Page, PageAnswer};
-use crate::compute::{Located, PageAccess, PageCost};
+use crate::compute::{Located, PageAccess, PageCost, Together};
+use crate::pages::GROUP_PAGES;
 use crate::planted::{self, Planted};
 
 /// A unit whose answer is at least this large ends.
@@ -38,6 +42,8 @@ pub(crate) struct ScanRun {
     /// Pages of it that were considered.
     done_in_range: u16,
     rows_left: Option<u64>,
+    /// Whether the index excludes the next extent as a whole, and the next group.
+    guesses: [Guess; 2],
     failed: bool,
 }
 
@@ -63,8 +69,18 @@ impl ScanRun {
         }
         let chain = Chain::new(Asked { program, matcher }, answer)?.hiding(hidden);
         let rows_left = limit_rows.filter(|_| answer == Answer::Rows);
-        let (range, done_in_range, failed) = (0, 0, false);
-        Ok(Self { view, pages, unit_pages, chain, placement, range, done_in_range, rows_left, failed })
+        Ok(Self {
+            view,
+            pages,
+            unit_pages,
+            chain,
+            placement,
+            range: 0,
+            done_in_range: 0,
+            rows_left,
+            guesses: Default::default(),
+            failed: false,
+        })
     }
 
     /// What carries it out.
@@ -100,11 +116,15 @@ impl ScanRun {
     }
 
     fn fill(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) -> Result<(), CommandError> {
-        let mut bytes = 0;
+        let (mut bytes, mut together) = (0, 0);
         for _ in 0..UNIT_LOOKUPS {
-            let left = u64::from(self.unit_pages).saturating_sub(unit.counts.pages);
+            let left = u64::from(self.unit_pages).saturating_sub(unit.counts.pages - together);
             if self.range == self.pages.len() || left == 0 || self.rows_left == Some(0) {
                 break;
+            }
+            if let Some(excluded) = self.exclude(pages, unit)? {
+                together += excluded;
+                continue;
             }
             let ask = self.next_range(left);
             for at in pages.mapped(self.view, ask)? {
@@ -121,6 +141,35 @@ impl ScanRun {
         Ok(())
     }
 
+    /// Passes over the next pages if the index excludes them together; answers how many.
+    fn exclude(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) -> Result<Option<u64>, CommandError> {
+        let r = self.pages[self.range];
+        let first = r.first + self.done_in_range;
+        let starts = |of: u16| self.done_in_range == 0 || first.is_multiple_of(of);
+        if !self.chain.skips_by_index() || !starts(GROUP_PAGES) {
+            return Ok(None);
+        }
+        let in_group = (GROUP_PAGES - first % GROUP_PAGES).min(r.count - self.done_in_range);
+        let group = PageRange { extent: r.extent, first, count: in_group };
+        let rest = PageRange { count: r.count - self.done_in_range, ..group };
+        let begins_extent = starts(EXTENT_PAGES as u16) && rest.count > in_group;
+        let [extents, groups] = &mut self.guesses;
+        let asks = [(begins_extent && extents.begin()).then_some(rest), groups.begin().then_some(group)];
+        for (level, ask) in asks.into_iter().enumerate().filter_map(|(level, ask)| Some((level, ask?))) {
+            let Together { excluded, entries } = pages.excluded(self.view, ask, self.chain.program())?;
+            let looked_up = entries > 0;
+            pages.charge(self.placement, &PageCost { looked_up, entries, ..PageCost::default() });
+            self.guesses[level].answered(excluded.is_some());
+            if let Some(excluded) = excluded {
+                unit.counts.pages += excluded;
+                unit.counts.pages_skipped += excluded;
+                self.advance(&ask, ask.count);
+                return Ok(Some(excluded));
+            }
+        }
+        Ok(None)
+    }
+
     /// One page, and what it cost; how many bytes it adds to the answer.
     fn charged_page(
         &mut self,
@@ -129,8 +178,12 @@ impl ScanRun {
         unit: &mut ScanUnit,
     ) -> Result<u64, CommandError> {
         let before = (unit.groups.len(), unit.counts.groups_out);
+        let skipped = unit.counts.pages_skipped;
         let PageAnswer { mut rows, passed, hint, mut cost } =
             self.chain.page(&Page { at, access: pages }, unit)?;
+        if unit.counts.pages_skipped == skipped || passed > 0 {
+            self.guesses.iter_mut().for_each(|g| g.pages_left = true);
+        }
         let mut rows_out = passed;
         if let Some(left) = &mut self.rows_left {
             rows_out = passed.min(*left);
@@ -167,12 +220,15 @@ impl ScanRun {
         }
     }
 
-    /// The next pages to look at, `pages_max` at most.
+    /// The next pages to look at one by one, `pages_max` at most, and no more than are excluded together.
     fn next_range(&self, pages_max: u64) -> PageRange {
         let r = self.pages[self.range];
-        let left = r.count - self.done_in_range;
-        let count = pages_max.min(left.into()) as u16;
-        PageRange { extent: r.extent, first: r.first + self.done_in_range, count }
+        let first = r.first + self.done_in_range;
+        let mut left = r.count - self.done_in_range;
+        if self.chain.skips_by_index() {
+            left = left.min(GROUP_PAGES - first % GROUP_PAGES);
+        }
+        PageRange { extent: r.extent, first, count: pages_max.min(left.into()) as u16 }
     }
 
     fn advance(&mut self, asked: &PageRange, pages: u16) {
@@ -180,6 +236,43 @@ impl ScanRun {
         self.done_in_range += pages;
         if self.done_in_range == self.pages[self.range].count {
             (self.range, self.done_in_range) = (self.range + 1, 0);
+        }
+    }
+}
+
+/// A guess whether the index excludes many pages together: as many before them were excluded, together or one by one. Each time that
+/// only the latter was so, twice as many are passed over before the index is asked again.
+#[derive(Default)]
+struct Guess {
+    /// Whether a page that was begun since was not excluded.
+    pages_left: bool,
+    /// Whether the index was asked about those, and did not exclude them.
+    failed: bool,
+    /// How many are not asked about after a failure, and how many of them are left.
+    pause: u32,
+    wait: u32,
+}
+
+impl Guess {
+    /// The next pages begin: whether to ask about them.
+    fn begin(&mut self) -> bool {
+        let (pages_left, failed) = (std::mem::take(&mut self.pages_left), std::mem::take(&mut self.failed));
+        if pages_left {
+            return false;
+        }
+        if failed {
+            self.pause = 2 * self.pause + 1;
+            self.wait = self.pause;
+        }
+        let asks = self.wait == 0;
+        self.wait = self.wait.saturating_sub(1);
+        asks
+    }
+
+    fn answered(&mut self, excluded: bool) {
+        self.failed = !excluded;
+        if excluded {
+            self.pause = 0;
         }
     }
 }

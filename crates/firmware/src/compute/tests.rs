@@ -1,6 +1,6 @@
 //! Every answer level against rows evaluated by hand, over pages of both shapes, with and without index entries.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,11 +12,12 @@ use lode_command::{
     ScanUnit,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, Values};
+use lode_program::index::may_match;
 use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Matcher, Program};
 
 use crate::ScanPlacement;
 
-use super::{Located, PageAccess, PageCost, ScanRun, entry_of};
+use super::{Located, PageAccess, PageCost, ScanRun, Together, entry_of};
 use crate::entry::Entry;
 
 const TYPES: [DataType; 4] =
@@ -60,6 +61,8 @@ pub(super) struct Fake {
     hidden: BTreeMap<Lpid, BTreeSet<u32>>,
     pub(super) reads: RefCell<Vec<(Lpid, Range<u32>)>>,
     charged: RefCell<Vec<PageCost>>,
+    /// Pages that were excluded with others.
+    together: Cell<u64>,
 }
 
 impl Fake {
@@ -128,6 +131,22 @@ impl PageAccess for Fake {
         Ok(self.pages[&at.lpid].entry.clone())
     }
 
+    fn excluded(&self, view: ViewId, pages: PageRange, p: &Program) -> Result<Together, CommandError> {
+        let mapped = self.mapped(view, pages)?;
+        let mut union: Option<(Arc<IndexRule>, IndexEntry)> = None;
+        for at in &mapped {
+            let Some((rule, entry)) = self.index_entry(at)? else { return Ok(Together::default()) };
+            match &mut union {
+                Some((r, _)) if *r != rule => return Ok(Together::default()),
+                Some((r, union)) => r.widen(union, &entry),
+                None => union = Some((rule, entry)),
+            }
+        }
+        let excluded = union.filter(|(rule, union)| !may_match(p, rule, union)).map(|_| mapped.len() as u64);
+        self.together.set(self.together.get() + excluded.unwrap_or(0));
+        Ok(Together { excluded, entries: 1 })
+    }
+
     fn read_past_matcher(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {
         self.read(at, 0..at.len_bytes())
     }
@@ -167,8 +186,11 @@ fn run_units(fake: &Fake, mut task: ScanTask) -> Result<ScanUnit, CommandError> 
     task.hidden = (!hidden.is_empty()).then(|| Arc::new(hidden));
     let mut run = ScanRun::new(task, ScanPlacement::Core)?;
     let mut all = ScanUnit::default();
+    let mut together = fake.together.get();
     while let Some(unit) = run.next_unit(fake)? {
-        assert!(unit.counts.pages <= unit_pages.into());
+        together = fake.together.get() - together;
+        assert!(unit.counts.pages - together <= unit_pages.into());
+        together = fake.together.get();
         all.pages.extend(unit.pages);
         all.groups.extend(unit.groups);
         all.hints.extend(unit.hints);
@@ -662,6 +684,31 @@ fn groups_are_what_rows_aggregated_by_hand_are_however_small_the_table() {
             assert!(charged.iter().all(|c| c.grouped != group_by.is_empty() || c.rows_aggregated == 0));
         }
     }
+}
+
+/// Entries that are looked at for 50 keys: extents and groups of pages are excluded together where keys ascend, and where they do not,
+/// asking about them costs two entries.
+#[test]
+fn many_pages_are_excluded_by_few_entries() {
+    let count = |place: fn(i64) -> i64| {
+        let mut fake = Fake::default();
+        for n in 0..3 * 1024 {
+            let at = lpid(3 + n as u64 / 1024, (n % 1024) as u16);
+            fake.add(at, place(n) * 10..place(n) * 10 + 10, Some(7));
+        }
+        let range = |extent| PageRange { extent: ExtentId::new(extent).unwrap(), first: 0, count: 1024 };
+        let pages = (3..6).map(range).collect();
+        let p = program(Some(keys(20_005, 20_055)), &[0], false);
+        let (_, counts) = run(&fake, ScanTask { pages, ..task(Answer::Rows, p) }).unwrap();
+        assert_eq!((counts.pages, counts.pages_skipped, counts.rows_out), (3 * 1024, 3 * 1024 - 6, 50));
+        fake.charged.borrow().iter().map(|c| c.entries).sum::<u64>()
+    };
+    // Extents 0 and 1; of extent 1 all groups, of which two are looked into; behind those one, since pages before it were not excluded; the
+    // group before the last has to be asked page by page, too.
+    let ascending = count(|n| n);
+    assert!(ascending < 3 + 2 * 32 + 4 * 32, "{ascending} entries");
+    let mixed = count(|n| n * 1_001 % 3072);
+    assert!((3 * 1024..3 * 1024 + 12).contains(&mixed), "{mixed} entries");
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //!
 //! What must hold: entries are atomic words, so readers take no lock over them; only the installation of an action
 //! changes them, in the order of all actions (`commit`). A page without an index entry, or with one of an older rule, is
-//! never skipped; an index entry that is answered for a version was made of that version.
+//! never skipped; an index entry that is answered for a version was made of that version; a union that excludes pages was made of
+//! the versions that the view shows, and of each of them.
 //!
 //! Source: ELEOS §III-B (mapping, small and tiny table); FLIXR (index in the drive, made on write).
 
@@ -28,7 +29,7 @@ use lode_base::{ExtentId, Lpid};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use extents::Extents;
-pub(crate) use index::{IndexPage, page_bytes as index_page_bytes};
+pub(crate) use index::{GROUP_PAGES, IndexPage, Level, page_bytes as index_page_bytes};
 pub(crate) use inlined::{InlinedPages, pages_bytes};
 pub(crate) use map::MapPage;
 pub(crate) use pins::{Pinned, Pins, by_extent};

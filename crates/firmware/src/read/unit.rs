@@ -10,13 +10,14 @@ use lode_base::profile::ScanUnitKind;
 use lode_base::{Lpid, PageBuf, ViewId};
 use lode_command::{CommandError, PageRange};
 use lode_flash::timing::{Model, Sink};
-use lode_program::{IndexEntry, IndexRule};
+use lode_program::index::may_match;
+use lode_program::{IndexEntry, IndexRule, Program};
 
 use super::reader::Reader;
 use crate::ScanPlacement;
-use crate::compute::{Located, PageAccess, PageCost};
+use crate::compute::{Located, PageAccess, PageCost, Together};
 use crate::entry::Entry;
-use crate::pages::OldIndex;
+use crate::pages::{GROUP_PAGES, Level, OldIndex};
 use crate::planted::{self, Planted};
 
 /// What filters rows. A pattern matcher knows no rows, so that cores filter them.
@@ -33,6 +34,13 @@ fn sink_of(m: &Model, placement: ScanPlacement) -> Sink {
         ScanPlacement::ScanUnit => Sink::ScanUnit,
         ScanPlacement::Core => Sink::Dram,
     }
+}
+
+/// The union that covers these pages.
+fn level_of(pages: &PageRange) -> Level {
+    let group = |page: u16| usize::from(page / GROUP_PAGES);
+    let (first, last) = (group(pages.first), group(pages.first + pages.count - 1));
+    if first == last { Level::Group(first) } else { Level::Extent }
 }
 
 /// What a unit of a scan task sees of the drive. EBLOCKs that it reads are not programmed again before it ended.
@@ -94,7 +102,7 @@ impl PageAccess for UnitAccess<'_> {
         m.dram(cost.matched_bytes);
         m.unpack(cost.unpacked_bytes);
         let mut cycles = u64::from(if cost.looked_up { c.lookup_cycles } else { 0 });
-        cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
+        cycles += cost.entries * u64::from(c.index_cycles);
         cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
         match rows_of(m, placement) {
             // The scan unit filters and adds up rows as they pass. The result goes to the memory of the device. Groups lie
@@ -137,6 +145,36 @@ impl PageAccess for UnitAccess<'_> {
             return Ok(None);
         }
         Self::decode(rule.rule, at.lpid, &bytes).map(Some)
+    }
+
+    fn excluded(&self, view: ViewId, range: PageRange, p: &Program) -> Result<Together, CommandError> {
+        let (env, pages) = (self.reader.env(), self.reader.pages());
+        let commit = self.reader.view_commit(view)?;
+        let rules = pages.rules().get();
+        let rule = pages.extents().owner(range.extent).and_then(|o| rules.get(o));
+        let (Some(rule), Some(index)) = (rule, pages.index_page(env, range.extent)?) else {
+            return Ok(Together::default());
+        };
+        let Some(union) = index.union(rule, level_of(&range)) else { return Ok(Together::default()) };
+        let entries = 1 + u64::from(union.looked_at);
+        let no = Together { excluded: None, entries };
+        if may_match(p, &rule.rule, &union.entry) {
+            return Ok(no);
+        }
+        // The versions that the view shows are looked up after the union was taken, which is of the newest. Where none is older, the union
+        // has the entry of what the view shows.
+        let map = pages.map_page(env, range.extent)?;
+        let mut excluded = 0;
+        for page in range.first..range.first + range.count {
+            let is_mapped = map.as_ref().is_some_and(|m| m.load(page).is_some());
+            let is_old = || pages.versions().find(range.extent.page(page), commit).is_some();
+            if is_mapped && !union.is_of(page) || planted::instead(Planted::UnionOfNewest, is_old, || false) {
+                return Ok(no);
+            }
+            excluded += u64::from(is_mapped);
+        }
+        self.reader.view_commit(view)?;
+        Ok(Together { excluded: Some(excluded), entries })
     }
 
     fn read_past_matcher(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {

@@ -13,6 +13,7 @@ use lode_page::{Column, DataType, Value};
 
 use super::bloom::POINTS_MAX;
 use super::index_kind::IndexKind;
+use super::keys::set_bits;
 use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
 use super::values::{hash, hashes, some_null};
@@ -86,6 +87,10 @@ impl IndexKind for Bitmap {
             Some(i) => Err(part.columns[i].bytes.end - 1),
             None => Ok(()),
         }
+    }
+
+    fn widen(&self, union: &mut [u8], part: &EntryPart<'_>) {
+        set_bits(union, part.bytes);
     }
 
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {

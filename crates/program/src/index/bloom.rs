@@ -8,7 +8,7 @@
 
 use lode_page::{Column, DataType};
 
-use super::filter::{Filter, put_filter};
+use super::filter::{Filter, put_filter, widen_filter};
 use super::index_kind::IndexKind;
 use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
@@ -55,6 +55,10 @@ impl IndexKind for Bloom {
         check_filters(part)
     }
 
+    fn widen(&self, union: &mut [u8], part: &EntryPart<'_>) {
+        widen_filters(union, part);
+    }
+
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
         if let Some(c) = leaf.is_null_of() {
             return place(part, leaf, c).map_or(Outcomes::ANY, Filter::is_null);
@@ -91,6 +95,12 @@ pub(super) fn check_filters(part: &EntryPart<'_>) -> Result<(), usize> {
     match (0..part.columns.len()).find(|&i| !Filter(part.of(i)).is_sound()) {
         Some(i) => Err(part.columns[i].bytes.start),
         None => Ok(()),
+    }
+}
+
+pub(super) fn widen_filters(union: &mut [u8], part: &EntryPart<'_>) {
+    for (i, c) in part.columns.iter().enumerate() {
+        widen_filter(&mut union[c.bytes.clone()], Filter(part.of(i)));
     }
 }
 

@@ -47,6 +47,14 @@ impl IndexEntry {
         u32::from_le_bytes(*self.bytes.first_chunk().expect("an entry has a header"))
     }
 
+    pub(super) fn set_rows(&mut self, rows: u32) {
+        self.bytes[..HEADER_BYTES].copy_from_slice(&rows.to_le_bytes());
+    }
+
+    pub(super) fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     /// The entry as bytes.
     pub fn encode(&self) -> Vec<u8> {
         self.bytes.to_vec()

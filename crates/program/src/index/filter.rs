@@ -10,6 +10,7 @@
 
 use lode_base::random::mix;
 
+use super::keys::set_bits;
 use super::leaf::Outcomes;
 
 const NULL: u8 = 0x80;
@@ -34,6 +35,19 @@ pub(super) fn put_filter(hashes: &[u64], has_null: bool, bytes: usize, out: &mut
             out[at + 1 + (place / 8) as usize] |= 1 << (place % 8);
         }
     }
+}
+
+/// Widens `union` to what is in `part` as well. Of two numbers of probes the lesser stays: the first probes of a hash are the same,
+/// however many there are.
+pub(super) fn widen_filter(union: &mut [u8], part: Filter<'_>) {
+    let of = Filter(union);
+    let (probes, has_null) = (of.probes(), of.has_null() || part.has_null());
+    let probes = match (probes, part.probes()) {
+        (0, n) | (n, 0) => n,
+        (a, b) => a.min(b),
+    };
+    union[0] = probes | if has_null { NULL } else { 0 };
+    set_bits(&mut union[1..], part.bits());
 }
 
 /// The places of a hash, one a probe.

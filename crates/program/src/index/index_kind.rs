@@ -47,6 +47,10 @@ pub trait IndexKind: Sync {
     /// The position of the first such byte, from the start of the part.
     fn check(&self, part: &EntryPart<'_>) -> Result<(), usize>;
 
+    /// Widens `union`, the part of an entry for several pages, so that it excludes nothing that `part` does not exclude. The union was one
+    /// page's part at first. It may exclude less than an entry made of all rows.
+    fn widen(&self, union: &mut [u8], part: &EntryPart<'_>);
+
     /// The outcomes that a predicate without AND, OR or NOT can have on the rows of the page. Nothing is known about
     /// columns that the part does not summarize.
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes;

@@ -8,6 +8,8 @@
 //! Invariant: the order of keys is kept, though different keys may become the same one. A key that was cut off at an end of the range
 //! comes back as the end of all keys.
 
+use std::cmp::Ordering;
+
 use lode_page::DataType;
 
 const SIGN: u64 = 1 << 63;
@@ -59,6 +61,24 @@ pub(super) fn nulls(header: &[u8]) -> u32 {
 /// The least and the greatest of a column, in its bytes.
 pub(super) fn ends(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.len() / 2)
+}
+
+/// Widens the least and the greatest of `union` to those of `part`. A column with only NULLs adds nothing: its least is greater than all
+/// others, and its greatest less.
+pub(super) fn widen_ends(union: &mut [u8], part: &[u8], compare: impl Fn(&[u8], &[u8]) -> Ordering) {
+    let (least, greatest) = union.split_at_mut(part.len() / 2);
+    let (part_least, part_greatest) = ends(part);
+    if compare(part_least, least).is_lt() {
+        least.copy_from_slice(part_least);
+    }
+    if compare(part_greatest, greatest).is_gt() {
+        greatest.copy_from_slice(part_greatest);
+    }
+}
+
+/// Sets the bits of `union` that are set in `part`.
+pub(super) fn set_bits(union: &mut [u8], part: &[u8]) {
+    union.iter_mut().zip(part).for_each(|(u, p)| *u |= p);
 }
 
 /// Whether these bytes are of a column with only NULLs: its least is ff ff ..., its greatest 00 00 ...

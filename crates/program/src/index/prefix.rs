@@ -11,7 +11,7 @@
 use lode_page::{Column, DataType};
 
 use super::index_kind::{Bounds, IndexKind};
-use super::keys::{ends, has_no_ends, has_other_nulls, nulls};
+use super::keys::{ends, has_no_ends, has_other_nulls, nulls, set_bits, widen_ends};
 use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
 use super::range::{last_key, strings};
@@ -92,6 +92,14 @@ impl IndexKind for Prefix {
         match (0..count).find(bad) {
             Some(i) => Err(part.columns[i].bytes.start),
             None => Ok(()),
+        }
+    }
+
+    fn widen(&self, union: &mut [u8], part: &EntryPart<'_>) {
+        let nulls = header(part);
+        set_bits(&mut union[..nulls.len()], nulls);
+        for (i, c) in part.columns.iter().enumerate() {
+            widen_ends(&mut union[c.bytes.clone()], part.of(i), Ord::cmp);
         }
     }
 

@@ -27,7 +27,9 @@ use lode_page::{Column, DataType};
 
 use self::bounds::bounds;
 use super::index_kind::{Bounds, IndexKind};
-use super::keys::{ends, has_no_ends, has_other_nulls, key_at, key_bytes, nulls as null_bits, put_key};
+use super::keys::{
+    ends, has_no_ends, has_other_nulls, key_at, key_bytes, nulls as null_bits, put_key, set_bits, widen_ends,
+};
 use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
 use crate::lanes::{Data, Lane};
@@ -104,6 +106,15 @@ impl IndexKind for RangeKind {
             }
         }
         Ok(())
+    }
+
+    fn widen(&self, union: &mut [u8], part: &EntryPart<'_>) {
+        let header = self.header_bytes(part.columns.len());
+        set_bits(&mut union[..header], &part.bytes[..header]);
+        for (i, c) in part.columns.iter().enumerate() {
+            // Little-endian numbers.
+            widen_ends(&mut union[c.bytes.clone()], part.of(i), |a, b| a.iter().rev().cmp(b.iter().rev()));
+        }
     }
 
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {

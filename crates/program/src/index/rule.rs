@@ -197,6 +197,18 @@ impl IndexRule {
         Ok(())
     }
 
+    /// Widens `union` to the rows that `entry` describes, too: afterwards it is an entry for the pages of both, and excludes nothing that
+    /// one of the two does not exclude.
+    ///
+    /// # Panics
+    /// When one of the two is not of the length of the rule's entries.
+    pub fn widen(&self, union: &mut IndexEntry, entry: &IndexEntry) {
+        for p in &*self.parts {
+            p.kind.widen(&mut union.as_bytes_mut()[p.bytes.clone()], &p.in_entry(entry));
+        }
+        union.set_rows(union.rows().saturating_add(entry.rows()));
+    }
+
     /// The first column for which `entry` excludes something that occurs in the page; `None` if the entry is sound.
     /// `own` is built from the page's rows.
     ///

@@ -9,7 +9,9 @@
 
 use lode_page::{Column, DataType};
 
-use super::bloom::{POINTS_MAX, check_filter, check_filters, denied_filter, filter_bytes, place};
+use super::bloom::{
+    POINTS_MAX, check_filter, check_filters, denied_filter, filter_bytes, place, widen_filters,
+};
 use super::filter::{Filter, put_filter};
 use super::index_kind::IndexKind;
 use super::leaf::{Leaf, Outcomes};
@@ -67,6 +69,10 @@ impl IndexKind for Trigram {
 
     fn check(&self, part: &EntryPart<'_>) -> Result<(), usize> {
         check_filters(part)
+    }
+
+    fn widen(&self, union: &mut [u8], part: &EntryPart<'_>) {
+        widen_filters(union, part);
     }
 
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {

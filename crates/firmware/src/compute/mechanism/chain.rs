@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use lode_base::PageBuf;
 use lode_command::{Answer, CommandError, HiddenRows, PageRows, ScanUnit};
+use lode_program::answer::Member;
 use lode_program::{ColumnSource, Meter, Passed, Program, RowMask, Verdict};
 
 use super::{Asked, Exact, Fold, MECHANISMS, Page, Screen, Stage};
@@ -111,6 +112,13 @@ impl Chain {
         &self.asked.program
     }
 
+    /// Whether pages that the page index excludes answer nothing at all, so that many may be excluded together.
+    pub(crate) fn skips_by_index(&self) -> bool {
+        let asks =
+            self.answer.members().contains(&Member::PageIndex) && self.asked.program.filter().is_some();
+        asks && !matches!(self.end, End::Hint(_))
+    }
+
     /// Gives the chain a program with another filter. What was folded so far stays.
     ///
     /// # Panics
@@ -174,7 +182,7 @@ impl Chain {
             && !planted::instead(Planted::ProofOverHidden, hides, || false)
             && let Some(passed) = fold.take_unread(program, page)?
         {
-            cost.index = true;
+            cost.entries = cost.entries.max(1);
             unit.counts.pages_skipped += 1;
             return Ok(PageAnswer { rows: None, passed, hint: None, cost });
         }

@@ -41,6 +41,6 @@ impl Screen for Compiled {
     }
 
     fn cost(&self, _: Verdict, _: &Page<'_>, cost: &mut PageCost) {
-        cost.index = true;
+        cost.entries += 1;
     }
 }

@@ -20,7 +20,7 @@ impl Screen for Always {
     }
 
     fn cost(&self, _: Verdict, _: &Page<'_>, cost: &mut PageCost) {
-        cost.index = true;
+        cost.entries += 1;
     }
 }
 
