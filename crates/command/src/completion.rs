@@ -74,8 +74,8 @@ pub enum Reply {
         /// How many.
         pages: u64,
     },
-    /// Entries by page; `None` where a mapped page has none.
-    IndexEntries(Vec<(Lpid, Option<IndexEntry>)>),
+    /// The mapped pages, with what the page index has of them.
+    IndexEntries(Vec<IndexedPage>),
     /// The task is over; the sum over its units.
     Scanned(ScanCounts),
     /// A session, and the highest write sequence number that it has applied (0: none).
@@ -85,6 +85,17 @@ pub enum Reply {
         /// The highest write sequence number applied and durable.
         highest: u64,
     },
+}
+
+/// A mapped page, and what the page index has of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexedPage {
+    /// The page.
+    pub lpid: Lpid,
+    /// Bytes of the page.
+    pub len_bytes: u32,
+    /// Its entry, if it has one.
+    pub entry: Option<IndexEntry>,
 }
 
 /// An extent and its owner.
@@ -108,7 +119,8 @@ impl Completion {
             Outcome::Done(Ok(Reply::Extents(e))) => e.len() as u64 * 8,
             Outcome::Done(Ok(Reply::ExtentList(e))) => e.len() as u64 * 16,
             Outcome::Done(Ok(Reply::IndexEntries(e))) => {
-                e.iter().map(|(_, e)| 8 + e.as_ref().map_or(0, |e| e.encoded_bytes() as u64)).sum()
+                let entry_bytes = |e: &IndexedPage| e.entry.as_ref().map_or(0, IndexEntry::encoded_bytes);
+                e.iter().map(|e| 12 + entry_bytes(e) as u64).sum()
             }
             Outcome::Done(_) => 0,
         };

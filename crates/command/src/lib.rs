@@ -16,7 +16,7 @@ pub mod testing;
 pub mod wire;
 
 pub use batch::{Align, Batch, Command, PageWrite, ReadRequest, SessionWrite};
-pub use completion::{ANSWER_BYTES_MAX, Completion, ExtentInfo, Outcome, Reply, check_answer};
+pub use completion::{ANSWER_BYTES_MAX, Completion, ExtentInfo, IndexedPage, Outcome, Reply, check_answer};
 pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until};
 pub use error::{CommandError, DeviceError};
 pub use hidden::HiddenRows;

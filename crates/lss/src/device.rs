@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use lode_base::{Lpid, Split, VirtualTime};
 use lode_command::{
-    Answer, Batch, Budget, Command, CommandError, Completion, Device, DeviceError, Identity, Outcome,
-    PageRows, Progress, Queue, Refused, Reply, ScanCounts, ScanTask, ScanUnit, Tag, Until,
+    Answer, Batch, Budget, Command, CommandError, Completion, Device, DeviceError, Identity, IndexedPage,
+    Outcome, PageRows, Progress, Queue, Refused, Reply, ScanCounts, ScanTask, ScanUnit, Tag, Until,
 };
 use lode_program::Program;
 
@@ -215,7 +215,12 @@ impl LssQueue {
             Command::ListExtents => Ok(Reply::ExtentList(store.extents())),
             Command::ReadIndex { view, pages } => {
                 let mapped = store.mapped(view, &pages)?;
-                Ok(Reply::IndexEntries(mapped.into_iter().map(|l| (l, None)).collect()))
+                Ok(Reply::IndexEntries(
+                    mapped
+                        .into_iter()
+                        .map(|(lpid, len_bytes)| IndexedPage { lpid, len_bytes, entry: None })
+                        .collect(),
+                ))
             }
             Command::BuildIndex(_) => Ok(Reply::Indexed { pages: 0 }),
             Command::Checkpoint => store.checkpoint_now(clock).map(|()| Reply::Done),
@@ -237,10 +242,10 @@ impl LssQueue {
             Err(e) => return vec![Outcome::Done(Err(e))],
         };
         let mut total = ScanCounts::default();
-        let unit = |pages: &[Lpid]| {
+        let unit = |pages: &[(Lpid, u32)]| {
             let counts = ScanCounts { pages: pages.len() as u64, ..ScanCounts::default() };
             total += counts;
-            let page = |&lpid: &Lpid| PageRows::name(lpid);
+            let page = |&(lpid, _): &(Lpid, u32)| PageRows::name(lpid);
             Outcome::Unit(ScanUnit { pages: pages.iter().map(page).collect(), counts, ..ScanUnit::default() })
         };
         let mut outcomes: Vec<Outcome> = mapped.chunks(task.unit_pages.max(1) as usize).map(unit).collect();

@@ -470,7 +470,11 @@ impl Store {
     }
 
     /// The pages of `ranges` that are mapped in a view.
-    pub(crate) fn mapped(&self, view: ViewId, ranges: &[PageRange]) -> Result<Vec<Lpid>, CommandError> {
+    pub(crate) fn mapped(
+        &self,
+        view: ViewId,
+        ranges: &[PageRange],
+    ) -> Result<Vec<(Lpid, u32)>, CommandError> {
         let map = self.map.read();
         let commit = map.view(view.raw()).ok_or(CommandError::ViewClosed(view))?;
         let mut found = Vec::new();
@@ -482,7 +486,8 @@ impl Store {
                 )));
             }
             let pages = (r.first..r.first + r.count).map(|p| r.extent.page(p));
-            found.extend(pages.filter(|l| !map.get_at(*l, commit).is_none()));
+            let at = pages.map(|lpid| (lpid, map.get_at(lpid, commit))).filter(|(_, entry)| !entry.is_none());
+            found.extend(at.map(|(lpid, entry)| (lpid, entry.len() as u32)));
         }
         Ok(found)
     }

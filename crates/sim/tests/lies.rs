@@ -231,13 +231,13 @@ impl LyingQueue {
                 }
             }
             Outcome::Done(Ok(Reply::IndexEntries(entries))) => {
-                let given = entries.iter().filter(|e| e.1.is_some()).count();
+                let given = entries.iter().filter(|e| e.entry.is_some()).count();
                 if given > 0 && s.lie == Lie::IndexDropsAnEntry {
-                    entries.iter_mut().for_each(|e| e.1 = None);
+                    entries.iter_mut().for_each(|e| e.entry = None);
                 }
                 if given > 1 && s.lie == Lie::IndexSwapsEntries {
-                    let all: Vec<_> = entries.iter().rev().map(|e| e.1.clone()).collect();
-                    entries.iter_mut().zip(all).for_each(|(e, other)| e.1 = other);
+                    let all: Vec<_> = entries.iter().rev().map(|e| e.entry.clone()).collect();
+                    entries.iter_mut().zip(all).for_each(|(e, other)| e.entry = other);
                 }
             }
             Outcome::Done(Ok(Reply::ExtentList(list)))

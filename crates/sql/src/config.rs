@@ -10,6 +10,9 @@ const BATCH_ROWS: std::ops::RangeInclusive<usize> = 1024..=8192;
 /// merge in each partition.
 const MEMORY_BYTES_A_ROW: usize = 120_000;
 
+/// A sort reserves at most this part of the memory of queries.
+const SORT_RESERVATION_PART: usize = 16;
+
 /// The configuration with the settings that Lode's scans need or gain from, and batches for operators with so much memory.
 #[must_use]
 pub fn configure(mut config: SessionConfig, memory: MemoryLimit) -> SessionConfig {
@@ -17,6 +20,9 @@ pub fn configure(mut config: SessionConfig, memory: MemoryLimit) -> SessionConfi
     if let MemoryLimit::Finite(bytes) = memory {
         let rows = (bytes / MEMORY_BYTES_A_ROW).clamp(*BATCH_ROWS.start(), *BATCH_ROWS.end());
         options.execution.batch_size = ConfigNonZeroUsize::try_new(rows).expect("a batch has rows");
+        // What a sort keeps for merging what it spilled: 10 MB are more than a small memory has.
+        let reserved = &mut options.execution.sort_spill_reservation_bytes;
+        *reserved = (*reserved).min(bytes / SORT_RESERVATION_PART);
     }
     options.execution.collect_statistics = true;
     let optimizer = &mut options.optimizer;

@@ -222,7 +222,7 @@ async fn create_table_as(
     })
     .await?;
     let checks = Checks::of(&state, &table)?;
-    let (work, rows) = load(work, table, checks, rows).await?;
+    let (work, rows) = load(&state, work, table, checks, rows).await?;
     blocking(move || work.finish()).await?;
     Ok(StatementResult::Count { verb: "SELECT", rows })
 }

@@ -51,6 +51,7 @@ mod namespaces;
 mod note_shape;
 mod numbers;
 pub mod offload;
+mod one_stream;
 pub mod options;
 mod physical_rules;
 mod planner;

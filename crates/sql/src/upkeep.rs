@@ -11,10 +11,9 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlanBuilder, ident};
 use datafusion::sql::sqlparser::ast::{Analyze, ObjectName, VacuumStatement};
-use lode_engine::{EngineError, Snapshot, Table, TableDef};
-use lode_page::Column;
+use lode_engine::{EngineError, Snapshot, Table};
 
-use crate::dml::{cast_to, column_of, feed, find_table};
+use crate::dml::{columns_of_batch, feed, find_table};
 use crate::error::state as sqlstate;
 use crate::provider::LodeTable;
 use crate::session::start;
@@ -97,19 +96,13 @@ async fn rewrite_once(session: &Session, name: &str, alone: bool) -> Result<(), 
     let by = order.iter().map(|c| ident(c.to_string()).sort(true, false));
     let rows = LogicalPlanBuilder::scan("t", provider_as_source(Arc::new(all)), None)?.sort(by)?.build()?;
     let (_, rows) = start(&state, &rows).await?;
-    let columns = |batch: &RecordBatch| columns_of(table.def(), batch);
+    let columns = |batch: &RecordBatch| columns_of_batch(table.def(), batch);
     let rewrite = feed(rows, columns, rewrite, |rewrite, columns| Ok(rewrite.push(columns)?)).await?;
     blocking(move || {
         rewrite.finish()?;
         Ok(())
     })
     .await
-}
-
-/// A batch of all columns of a table, as the engine has them.
-fn columns_of(def: &TableDef, batch: &RecordBatch) -> Result<Vec<Column>, SqlError> {
-    let columns = (0u16..).zip(batch.columns());
-    columns.map(|(i, array)| column_of(def, i, &cast_to(def, i, array)?)).collect()
 }
 
 /// `ANALYZE [t]`.

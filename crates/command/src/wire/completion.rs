@@ -21,7 +21,8 @@ use lode_program::wire::{put_entry, take_entry};
 
 use super::error::{put_error, take_error};
 use crate::{
-    Completion, ExtentInfo, GroupRows, Outcome, PageHints, PageRows, Reply, ScanCounts, ScanUnit, Tag,
+    Completion, ExtentInfo, GroupRows, IndexedPage, Outcome, PageHints, PageRows, Reply, ScanCounts,
+    ScanUnit, Tag,
 };
 
 /// The longest time of a completion's part that is accepted, so that sums of parts do not overflow.
@@ -112,8 +113,9 @@ fn put_reply(w: &mut Writer<'_>, reply: &Reply) {
         Reply::IndexEntries(entries) => {
             w.u8(8);
             w.count(entries.len());
-            for (lpid, entry) in entries {
+            for IndexedPage { lpid, len_bytes, entry } in entries {
                 w.u64(lpid.raw());
+                w.u32(*len_bytes);
                 w.flag(entry.is_some());
                 if let Some(entry) = entry {
                     put_entry(w, entry);
@@ -158,10 +160,14 @@ fn take_reply(r: &mut Reader<'_>, kind: u8) -> Result<Reply, Malformed> {
         7 => Reply::Indexed { pages: r.u64()? },
         8 => {
             let entry = |r: &mut Reader<'_>| {
-                let lpid = r.lpid()?;
-                Ok((lpid, if r.flag()? { Some(take_entry(r)?) } else { None }))
+                let (lpid, len_bytes) = (r.lpid()?, r.u32()?);
+                Ok(IndexedPage {
+                    lpid,
+                    len_bytes,
+                    entry: if r.flag()? { Some(take_entry(r)?) } else { None },
+                })
             };
-            Reply::IndexEntries((0..r.count(9)?).map(|_| entry(r)).collect::<Result<_, Malformed>>()?)
+            Reply::IndexEntries((0..r.count(13)?).map(|_| entry(r)).collect::<Result<_, Malformed>>()?)
         }
         9 => Reply::Scanned(take_counts(r)?),
         10 => Reply::Session { session: SessionId::new(r.u64()?), highest: r.u64()? },

@@ -135,7 +135,10 @@ fn outcomes() -> Vec<Outcome> {
         Reply::Extents(vec![extent(5), extent(6)]),
         Reply::ExtentList(vec![info(Some(3)), info(None)]),
         Reply::Indexed { pages: 4 },
-        Reply::IndexEntries(vec![(lpid, Some(entry)), (lpid, None)]),
+        Reply::IndexEntries(vec![
+            IndexedPage { lpid, len_bytes: 8192, entry: Some(entry) },
+            IndexedPage { lpid, len_bytes: 64, entry: None },
+        ]),
         Reply::Scanned(counts),
         Reply::Session { session, highest: 12 },
     ];

@@ -227,7 +227,7 @@ impl Store {
         &self,
         view: ViewId,
         pages: Vec<lode_command::PageRange>,
-    ) -> Result<Vec<(Lpid, Option<lode_program::IndexEntry>)>, EngineError> {
+    ) -> Result<Vec<lode_command::IndexedPage>, EngineError> {
         match self.call(Command::ReadIndex { view, pages })?.0 {
             Reply::IndexEntries(e) => Ok(e),
             _ => Err(EngineError::Protocol { command: "the reading of an index" }),

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lode_base::{CommitNo, Lpid, PageBuf, ViewId};
-use lode_command::{PageRange, ReadRequest};
-use lode_program::IndexEntry;
+use lode_command::{IndexedPage, PageRange, ReadRequest};
 
 use super::Storage;
 use crate::{EngineError, LinkStats};
@@ -83,10 +82,7 @@ impl View {
     }
 
     /// Reads the index entries of pages.
-    pub(crate) fn read_index(
-        &self,
-        ranges: Vec<PageRange>,
-    ) -> Result<Vec<(Lpid, Option<IndexEntry>)>, EngineError> {
+    pub(crate) fn read_index(&self, ranges: Vec<PageRange>) -> Result<Vec<IndexedPage>, EngineError> {
         self.noting_age(self.storage.store().read_index(self.id, ranges))
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lode_base::{ExtentId, Lpid, OwnerId};
+use lode_command::IndexedPage;
 use lode_page::decode_page;
 use lode_program::{IndexEntry, IndexRule};
 
@@ -67,7 +68,7 @@ fn check_indexes(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> 
             problems.push(format!("table \"{}\": index \"{}\" has no tree", t.name(), index.name));
             continue;
         };
-        for (lpid, _) in snapshot.view().read_index(t.page_ranges())? {
+        for IndexedPage { lpid, .. } in snapshot.view().read_index(t.page_ranges())? {
             let page = read::columns(snapshot, lpid, &index.columns)?;
             let missing = |key: Vec<u8>| Ok(snapshot.get(&tree, &index::entry(key, lpid))?.is_none());
             let missing = index::keys(&page.columns, &index.orders).into_iter().map(missing);
@@ -126,7 +127,7 @@ fn check_table(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Re
     let (mut rows, mut bytes) = (0, 0);
     for (range, extent) in t.page_ranges().into_iter().zip(t.extents.iter().filter(|e| e.live > 0)) {
         let entries = snapshot.view().read_index(vec![range])?;
-        let pages: BTreeSet<Lpid> = entries.iter().map(|(lpid, _)| *lpid).collect();
+        let pages: BTreeSet<Lpid> = entries.iter().map(|e| e.lpid).collect();
         if pages.len() != usize::from(extent.live) {
             problems.push(format!(
                 "table \"{}\": extent {} has {} pages, the catalog says {}",
@@ -136,7 +137,7 @@ fn check_table(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Re
                 extent.live
             ));
         }
-        for (lpid, entry) in entries {
+        for IndexedPage { lpid, entry, .. } in entries {
             match check_page(snapshot, t, &rule, lpid, entry.as_ref()) {
                 Ok((page_rows, page_bytes)) => {
                     rows += page_rows;

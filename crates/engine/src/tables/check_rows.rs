@@ -29,7 +29,7 @@ pub(in crate::tables) fn check(
     }
     let directory = snapshot.directory(t)?;
     let mut pages: BTreeSet<Lpid> =
-        snapshot.view().read_index(t.page_ranges())?.into_iter().map(|(lpid, _)| lpid).collect();
+        snapshot.view().read_index(t.page_ranges())?.into_iter().map(|p| p.lpid).collect();
     let mut end: Option<RowId> = None;
     for (&first, span) in directory.spans() {
         if !pages.remove(&span.lpid) {

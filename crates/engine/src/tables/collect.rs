@@ -6,6 +6,7 @@ use super::statistics::{TableSize, TableStatistics};
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::Snapshot;
+use lode_command::IndexedPage;
 use lode_program::IndexEntry;
 
 /// Extents whose entries are read by one command.
@@ -51,7 +52,7 @@ fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineErro
     let mut stats = TableStatistics::none(t.schema(), t.size());
     let rule = t.index_rule()?;
     for ranges in t.page_ranges().chunks(READ_EXTENTS) {
-        for (_, entry) in snapshot.view().read_index(ranges.to_vec())? {
+        for IndexedPage { entry, .. } in snapshot.view().read_index(ranges.to_vec())? {
             // A page without an entry may hold anything.
             let Some(entry) = entry else { return Ok(unknown(t)) };
             rule.check(&entry)?;

@@ -13,4 +13,8 @@ lode_base::planted_faults! {
     OldReadsMerged: "an old snapshot reads pages as the newest merge wrote them",
     AlteredOvertaken: "a commit that alters a table does not see that others changed its delta meanwhile",
     ColumnsOfOtherSchema: "the columns of a leaf of the delta stay although their table was altered",
+    // Pages that are deleted unread.
+    HiddenDeletedUnread: "the rows of a page that the delta has are deleted with the page, unread",
+    MaybeDeletedUnread: "a page of which some row may pass is deleted unread",
+    UnreadPageStays: "a commit leaves a page that was deleted unread where it is",
 }

@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use lode_base::Lpid;
-use lode_command::{Answer, CommandError, PageRange};
+use lode_command::{Answer, CommandError, IndexedPage, PageRange};
 use lode_page::{Column, DataType, Value};
 use lode_program::{ColumnSource, CompareOp, Expr, Meter, Passed, Program};
 
@@ -228,7 +228,7 @@ impl Snapshot {
         }
         let (mut pages, mut unknown) = (Vec::new(), Vec::new());
         for ranges in t.page_ranges().chunks(READ_EXTENTS) {
-            'pages: for (lpid, entry) in self.view().read_index(ranges.to_vec())? {
+            'pages: for IndexedPage { lpid, entry, .. } in self.view().read_index(ranges.to_vec())? {
                 let Some(entry) = entry else {
                     unknown.push(lpid);
                     continue;

@@ -286,7 +286,11 @@ impl State {
             Command::ReadIndex { view, pages } => {
                 let commit = self.at(Some(view))?;
                 let mapped = self.mapped(view, &pages)?;
-                let entry = |l: Lpid| (l, self.version(l, commit).and_then(|v| v.entry.clone()));
+                let entry = |lpid: Lpid| {
+                    let v = self.version(lpid, commit);
+                    let len_bytes = v.map_or(0, |v| v.data.len() as u32);
+                    IndexedPage { lpid, len_bytes, entry: v.and_then(|v| v.entry.clone()) }
+                };
                 Ok(Reply::IndexEntries(mapped.into_iter().map(entry).collect()))
             }
             Command::OpenSession | Command::ResumeSession(_) | Command::CloseSession(_) => {

@@ -67,7 +67,7 @@ impl Transport {
     /// Those pages of `ranges` that exist at `view`.
     pub(super) fn mapped(&self, view: ViewId, ranges: Vec<PageRange>) -> Result<Vec<Lpid>, BlockError> {
         match self.run(Command::ReadIndex { view, pages: ranges })? {
-            Reply::IndexEntries(entries) => Ok(entries.into_iter().map(|(lpid, _)| lpid).collect()),
+            Reply::IndexEntries(entries) => Ok(entries.into_iter().map(|e| e.lpid).collect()),
             other => Err(strange(&other)),
         }
     }

@@ -1,8 +1,7 @@
 //! Reads what is kept beside pages: index entries, and the owners of extents.
 
-use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, ViewId};
-use lode_command::{CommandError, ExtentInfo, PageRange, Reply, check_answer};
-use lode_program::IndexEntry;
+use lode_base::{EXTENT_PAGES, ExtentId, OwnerId, ViewId};
+use lode_command::{CommandError, ExtentInfo, IndexedPage, PageRange, Reply, check_answer};
 
 use super::reader::Reader;
 use super::unit::UnitAccess;
@@ -47,7 +46,7 @@ impl Reader<'_> {
         self.env().check_content()?;
         let access = || UnitAccess::new(self, view, self.env().options().scan_placement);
         // As they lie in memory, which is more than they take on the link: an entry is a block of its own there.
-        let entry_bytes = size_of::<(Lpid, Option<IndexEntry>)>() as u64 + ENTRY_BLOCK_BYTES_MIN;
+        let entry_bytes = size_of::<IndexedPage>() as u64 + ENTRY_BLOCK_BYTES_MIN;
         let pages_max: u64 = pages.iter().map(|r| u64::from(r.count)).sum();
         if check_answer(pages_max * entry_bytes).is_err() {
             let mut mapped = 0;
@@ -70,7 +69,8 @@ impl Reader<'_> {
                 let entry = access.index_entry(&at)?.filter(|(r, _)| rules.stands(r));
                 bytes += entry.as_ref().map_or(0, |(_, e)| e.encoded_bytes() as u64);
                 check_answer(bytes)?;
-                entries.push((at.lpid, entry.map(|(_, e)| e)));
+                let entry = entry.map(|(_, e)| e);
+                entries.push(IndexedPage { lpid: at.lpid, len_bytes: at.len_bytes(), entry });
             }
         }
         Ok(Reply::IndexEntries(entries))

@@ -12,7 +12,7 @@ use lode_program::{IndexEntry, IndexRule};
 pub fn index_entries(d: &Drive, view: ViewId, extent: ExtentId) -> Vec<(Lpid, Option<IndexEntry>)> {
     let pages = vec![PageRange { extent, first: 0, count: 1024 }];
     match run(d, Command::ReadIndex { view, pages }) {
-        Ok(Reply::IndexEntries(e)) => e,
+        Ok(Reply::IndexEntries(e)) => e.into_iter().map(|e| (e.lpid, e.entry)).collect(),
         r => panic!("{r:?}"),
     }
 }

@@ -8,6 +8,7 @@
 //! | pages | pages | PRIMARY KEY k |
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use lode_command::Answer;
@@ -287,6 +288,13 @@ pub(super) fn scan(s: &Snapshot, t: &Table) -> Result<Vec<(RowAddress, Row)>, En
         }
     }
     Ok(rows)
+}
+
+/// A program over the rows whose first column is in a range.
+pub(super) fn in_range(t: &Table, range: &Range<i64>) -> Result<Program, EngineError> {
+    let compare = |op, v| Expr::compare(op, Expr::Column(0), Expr::Const(Value::Int(v), DataType::BigInt));
+    let filter = Expr::And(vec![compare(CompareOp::GtEq, range.start), compare(CompareOp::Lt, range.end)]);
+    Ok(Program::check(t.schema().clone(), Some(filter), Vec::new(), false)?)
 }
 
 /// Rows through the buffer pool.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use lode_base::{ExtentId, Lpid, ViewId};
-use lode_command::{Command, CommandError, PageRange, ReadRequest, Reply};
+use lode_command::{Command, CommandError, IndexedPage, PageRange, ReadRequest, Reply};
 
 use super::resolve::any_page;
 use super::{Done, REFUSED_FULL, ROWS, World};
@@ -295,7 +295,7 @@ impl World<'_> {
             return Ok(());
         }
         let shown: Vec<(Lpid, &Page)> = state.pages_of(extent).collect();
-        if !entries.iter().map(|e| e.0).eq(shown.iter().map(|p| p.0)) {
+        if !entries.iter().map(|e| e.lpid).eq(shown.iter().map(|p| p.0)) {
             return wrong(
                 FailureKind::WrongBytes,
                 format!("the index of {extent:?} is not of the pages that it has"),
@@ -303,7 +303,12 @@ impl World<'_> {
         }
         let rule_then = state.rules.get(&ROWS);
         let rule_now = self.oracle.now.rules.get(&ROWS);
-        for ((lpid, entry), (_, page)) in entries.iter().zip(shown) {
+        for (IndexedPage { lpid, len_bytes, entry }, (_, page)) in entries.iter().zip(shown) {
+            if *len_bytes != page.len {
+                let what =
+                    format!("page {lpid} at commit {} has {} bytes, not {len_bytes}", state.commit, page.len);
+                return wrong(FailureKind::WrongBytes, what);
+            }
             let ended = self.oracle.now.ended_rules.iter().filter(|(end, _)| *end > state.commit);
             let mut rules = ended.map(|(_, r)| r).chain(rule_now);
             let mut fits = |e: &lode_program::IndexEntry| rules.any(|r| page.content.has_entry(&r.rule, e));

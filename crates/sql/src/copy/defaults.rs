@@ -4,21 +4,16 @@
 //!   rows of (a, b, NULL) ─► SELECT a, b, __lode_nextval(3) FROM rows ─► rows of (a, b, id)
 //! ```
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::{Column, DFSchema};
-use datafusion::datasource::provider_as_source;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast};
-use datafusion::physical_plan::EmptyRecordBatchStream;
-use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::{Expr, cast};
 use lode_engine::{Fill, Snapshot, TableDef};
-use parking_lot::Mutex;
 
 use crate::dml::filling;
+use crate::one_stream::scan_once;
 use crate::session::start;
 use crate::{Session, SqlError};
 
@@ -49,10 +44,7 @@ pub(super) async fn with_defaults(
             false => Expr::Column(Column::from_name(&column.name)),
         });
     }
-    let source = OneStream { schema: schema.clone(), rows: Mutex::new(Some(rows)) };
-    let table = StreamingTable::try_new(schema, vec![Arc::new(source)])?;
-    let source = provider_as_source(Arc::new(table));
-    let plan = LogicalPlanBuilder::scan("__lode_rows", source, None)?.project(values)?.build()?;
+    let plan = scan_once(rows)?.project(values)?.build()?;
     Ok(start(&state, &plan).await?.1)
 }
 
@@ -60,29 +52,4 @@ pub(super) async fn with_defaults(
 pub(super) fn nullable(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
-/// Rows that are read once.
-struct OneStream {
-    schema: SchemaRef,
-    rows: Mutex<Option<SendableRecordBatchStream>>,
-}
-
-impl fmt::Debug for OneStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OneStream")
-    }
-}
-
-impl PartitionStream for OneStream {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        match self.rows.lock().take() {
-            Some(rows) => rows,
-            None => Box::pin(EmptyRecordBatchStream::new(self.schema.clone())),
-        }
-    }
 }

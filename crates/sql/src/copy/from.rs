@@ -67,7 +67,7 @@ impl Load {
         let def = Arc::new(table.def().clone());
         let checks = Checks::of(&session.state(), &def)?;
         let rows = with_defaults(session, snapshot, &def, &columns, builder.build()).await?;
-        let (work, rows) = load(work, def, checks, rows).await?;
+        let (work, rows) = load(&session.state(), work, def, checks, rows).await?;
         blocking(move || work.finish()).await?;
         Ok(rows)
     }

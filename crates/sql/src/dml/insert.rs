@@ -22,8 +22,7 @@ use lode_page::Column;
 use super::checks::Checks;
 use super::conflict::Conflict;
 use super::load;
-use super::load::columns_of;
-use super::load::completed;
+use super::load::{clustered, columns_of, completed};
 use super::returning::Returning;
 use super::shared::{Change, check_assignable};
 use crate::arrow_convert::arrow_type;
@@ -65,7 +64,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         held.push(batch?);
         if !holds_all && (held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX) {
             let all = stream::iter(held.batches.into_iter().map(Ok)).chain(rows);
-            let (work, rows) = load(work, def, checks, all).await?;
+            let (work, rows) = load(&state, work, def, checks, all).await?;
             return finish(work, rows).await;
         }
     }
@@ -89,7 +88,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
             Some(updated) => updated.apply(&mut work.txn, &table)?,
             None => 0,
         };
-        let columns = columns_of(&def, &inserted)?;
+        let columns = columns_of(&def, &clustered(&def, &inserted)?)?;
         let inserts = match columns.first().map_or(0, Column::rows) {
             0 => 0,
             rows if rows > bulk_rows => work.txn.load(&name, columns)?,

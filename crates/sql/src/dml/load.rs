@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   stream of batches ─► cast ─► columns ─► 2 waiting ─► WriteTxn::load ─► (commit publishes all)
+//!                          └─► sorted, with cluster_by ─┘
 //! ```
 
 use std::collections::BTreeMap;
@@ -9,10 +10,15 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
+use datafusion::arrow::compute::{SortColumn, SortOptions, cast, lexsort_to_indices, take};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::prelude::ident;
 use futures::{Stream, StreamExt};
-use lode_engine::TableDef;
+use lode_engine::{ColumnDef, TableDef};
 use lode_page::Column;
 use tokio::sync::mpsc;
 
@@ -20,7 +26,9 @@ use super::checks::Checks;
 use super::shared::Change;
 use crate::arrow_convert::{ConvertError, arrow_type, from_arrow};
 use crate::error::state;
+use crate::one_stream::scan_once;
 use crate::semantics::{cast_or_null, to_column_type, unfit};
+use crate::session::start;
 use crate::threads::blocking;
 use crate::transaction::StatementTxn;
 use crate::types::assignable;
@@ -47,14 +55,15 @@ impl Session {
         let change = Change::begin(self, table).await?;
         let def = Arc::new(change.table.def().clone());
         let checks = Checks::of(&self.state(), &def)?;
-        let (work, rows) = load(change.work, def, checks, batches).await?;
+        let (work, rows) = load(&self.state(), change.work, def, checks, batches).await?;
         blocking(move || work.finish()).await?;
         Ok(rows)
     }
 }
 
-/// Loads `batches` within `work`, which the caller finishes.
+/// Loads `batches` within `work`, which the caller finishes. They are sorted first if the table is clustered by columns.
 pub(crate) async fn load<S>(
+    state: &SessionState,
     work: StatementTxn,
     table: Arc<TableDef>,
     checks: Checks,
@@ -68,7 +77,86 @@ where
         *rows += work.txn.load(&name, columns)?;
         Ok(())
     };
-    feed(batches, |batch| conform(batch, &table, &checks), (work, 0), put).await
+    if table.options.cluster_by.is_empty() {
+        return feed(batches, |batch| conform(batch, &table, &checks), (work, 0), put).await;
+    }
+    let builder = RecordBatchReceiverStreamBuilder::new(all_columns(&table), WAITING_BATCHES);
+    let sender = builder.tx();
+    let sorted = in_order(state, &table, builder.build()).await?;
+    let (table, checks) = (&table, &checks);
+    let fill = async move {
+        let mut batches = pin!(batches);
+        while let Some(batch) = batches.next().await {
+            let arrays = batch.map_err(SqlError::from).and_then(|b| completed(&b, table, checks));
+            let all = arrays.and_then(|arrays| batch_of(&all_columns(table), arrays.into_values()));
+            let failed = all.is_err();
+            let (sent, result) = match all {
+                Ok(all) => (Ok(all), Ok(())),
+                // The load must not take the rows before for all of them.
+                Err(e) => (Err(DataFusionError::Execution(e.to_string())), Err(e)),
+            };
+            // The load ends early only with an error of its own.
+            if sender.send(sent).await.is_err() || failed {
+                return result;
+            }
+        }
+        Ok(())
+    };
+    let of_batch = |batch: &RecordBatch| columns_of_batch(table, batch);
+    let (filled, loaded) = tokio::join!(fill, feed(sorted, of_batch, (work, 0), put));
+    filled.and(loaded)
+}
+
+/// Rows of all columns of a table, in the order of the columns that it is clustered by.
+async fn in_order(
+    state: &SessionState,
+    table: &TableDef,
+    rows: SendableRecordBatchStream,
+) -> Result<SendableRecordBatchStream, SqlError> {
+    let by = table.cluster_columns().iter().map(|c| ident(c.to_string()).sort(true, false));
+    let plan = scan_once(rows)?.sort(by)?.build()?;
+    Ok(start(state, &plan).await?.1)
+}
+
+/// The same of rows in memory.
+pub(crate) fn clustered(
+    table: &TableDef,
+    arrays: &BTreeMap<u16, ArrayRef>,
+) -> Result<BTreeMap<u16, ArrayRef>, SqlError> {
+    let options = Some(SortOptions { descending: false, nulls_first: false });
+    let by = |c| SortColumn { values: arrays[c].clone(), options };
+    let by: Vec<SortColumn> = table.options.cluster_by.iter().map(by).collect();
+    if by.is_empty() {
+        return Ok(arrays.clone());
+    }
+    let order = lexsort_to_indices(&by, None)?;
+    arrays.iter().map(|(&c, array)| Ok((c, take(array, &order, None)?))).collect()
+}
+
+/// All columns of a table, each by its number. Strings own their bytes: views share buffers, each of which a sort counts once for
+/// each batch that it makes.
+fn all_columns(table: &TableDef) -> SchemaRef {
+    let field = |(i, c): (usize, &ColumnDef)| {
+        let data_type = match arrow_type(c.ty.data_type) {
+            ArrowType::Utf8View => ArrowType::LargeUtf8,
+            ArrowType::BinaryView => ArrowType::LargeBinary,
+            other => other,
+        };
+        Field::new(i.to_string(), data_type, true)
+    };
+    Arc::new(Schema::new(table.columns.iter().enumerate().map(field).collect::<Vec<_>>()))
+}
+
+/// A batch of these arrays, cast to the types of the schema.
+fn batch_of(schema: &SchemaRef, arrays: impl Iterator<Item = ArrayRef>) -> Result<RecordBatch, SqlError> {
+    let arrays = arrays.zip(schema.fields()).map(|(array, field)| cast(&array, field.data_type()));
+    Ok(RecordBatch::try_new(schema.clone(), arrays.collect::<Result<_, _>>()?)?)
+}
+
+/// A batch of all columns of a table, as the engine has them.
+pub(crate) fn columns_of_batch(table: &TableDef, batch: &RecordBatch) -> Result<Vec<Column>, SqlError> {
+    let columns = (0u16..).zip(batch.columns());
+    columns.map(|(i, array)| column_of(table, i, &cast_to(table, i, array)?)).collect()
 }
 
 /// Puts the columns of each batch that has rows into `sink`, on another thread, while the next batch is made. Answers the sink.

@@ -21,6 +21,7 @@ mod returning;
 mod rewrite;
 mod set;
 mod shared;
+mod unread;
 mod values;
 mod views;
 
@@ -41,7 +42,7 @@ pub(crate) use checks::{Checks, type_of};
 pub(crate) use conflict::Conflict;
 pub(crate) use fill::{assigned, check_default, filled, filling};
 pub(crate) use insert::{insert, inserted_table, planned_insert, with_source};
-pub(crate) use load::{Unfit, cast_to, column_of, columns_of, feed, load, to_array};
+pub(crate) use load::{Unfit, cast_to, column_of, columns_of, columns_of_batch, feed, load, to_array};
 use parts::{ChangedRows, Parts};
 use returning::Returning;
 pub(crate) use returning::ReturningQuery;
@@ -49,6 +50,7 @@ pub(crate) use rewrite::{delete as rewrite_delete, empty_select, update as rewri
 pub(crate) use set::{set, set_completed};
 pub(crate) use shared::{Change, cast_assigned, column_numbers, find_table};
 use shared::{plan_query, row_identities, run_to_end};
+use unread::delete_unread;
 pub(crate) use values::ValuesQuery;
 
 use crate::error::state as sqlstate;
@@ -114,7 +116,8 @@ pub(crate) async fn truncate(session: &Session, statement: &Truncate) -> Result<
         let table = find_table(&snapshot, name)?;
         let state = session.state_at(snapshot.clone(), Some(table));
         let plan = plan_query(&state, rewrite::all_of(name)?.query).await?;
-        let mut parts = Parts::start(&state, &plan).await?;
+        let mut parts;
+        (work, _, parts) = delete_unread(work, &state, &plan).await?;
         let mut changed = ChangedRows::default();
         while let Some(batch) = parts.next().await? {
             (work, _) = delete_rows(work, name, batch, &mut changed).await?;
@@ -169,8 +172,12 @@ async fn delete_found(
         }
         return end(session, &snapshot, work, returning, StatementResult::Count { verb, rows }).await;
     }
-    let mut parts = Parts::start(&state, &plan).await?;
-    let (mut changed, mut rows) = (ChangedRows::default(), 0);
+    let (mut parts, mut rows);
+    match returning {
+        Some(_) => (parts, rows) = (Parts::start(&state, &plan).await?, 0),
+        None => (work, rows, parts) = delete_unread(work, &state, &plan).await?,
+    }
+    let mut changed = ChangedRows::default();
     while let Some(mut batch) = parts.next().await? {
         if let Some(returning) = &mut returning {
             batch = changed.only_new(&batch)?;

@@ -1,6 +1,7 @@
 //! The rows that a change finds, some at a time, so that a change of any size takes little memory.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
@@ -8,6 +9,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 
 use crate::SqlError;
@@ -28,6 +30,12 @@ impl Parts {
     pub(super) async fn start(state: &SessionState, plan: &LogicalPlan) -> Result<Self, SqlError> {
         let (schema, rows) = start(state, plan).await?;
         Ok(Self { schema, rows })
+    }
+
+    /// The result of a plan.
+    pub(super) fn of(state: &SessionState, plan: Arc<dyn ExecutionPlan>) -> Result<Self, SqlError> {
+        let rows = execute_stream(plan, state.task_ctx())?;
+        Ok(Self { schema: rows.schema(), rows })
     }
 
     /// The next rows as one batch; `None` after the last.

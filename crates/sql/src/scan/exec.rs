@@ -8,6 +8,7 @@
 //! Invariants: a scan with a limit takes no run-time filter, which would change the rows that the limit counts;
 //! run-time filters are hints, and the operators that make them still apply them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
@@ -33,7 +34,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, Statistics,
 };
 use futures::{ready, stream};
-use lode_base::VirtualDuration;
+use lode_base::{Lpid, VirtualDuration};
 use lode_command::PageRange;
 use lode_engine::NoMatcher;
 
@@ -146,6 +147,23 @@ impl LodeScanExec {
         self.fetch.is_none().then(|| KeyFilter::of(&self.spec, key, data_type, keys)).flatten()
     }
 
+    /// The pages that the scan reads.
+    pub(crate) fn pages(&self) -> Vec<PageRange> {
+        self.partitions.iter().flatten().copied().collect()
+    }
+
+    /// The same scan without these pages.
+    pub(crate) fn without(&self, pages: &BTreeSet<Lpid>) -> Self {
+        let left = |ranges: &Vec<PageRange>| ranges.iter().flat_map(|r| outside(r, pages)).collect();
+        Self { partitions: Arc::new(self.partitions.iter().map(left).collect()), ..self.clone() }
+    }
+
+    /// Whether as many rows as a page has are expected to pass.
+    pub(crate) fn expects_a_page(&self) -> bool {
+        let pages: u64 = self.partitions.iter().flatten().map(|r| u64::from(r.count)).sum();
+        self.spec.selectivity * pages as f64 >= 1.0
+    }
+
     /// Whether the scan answers all rows that pass, as rows.
     pub(crate) fn is_plain(&self) -> bool {
         self.fetch.is_none() && !self.answers_groups() && !self.is_in_order()
@@ -183,6 +201,20 @@ impl LodeScanExec {
     pub fn runtime_filters(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.runtime
     }
+}
+
+/// The parts of a range that have none of these pages.
+fn outside(range: &PageRange, pages: &BTreeSet<Lpid>) -> Vec<PageRange> {
+    let (extent, end) = (range.extent, range.first + range.count);
+    let mut parts = Vec::new();
+    let mut first = range.first;
+    for page in pages.range(extent.page(first)..=extent.page(end - 1)).map(|l| l.page()).chain([end]) {
+        if page > first {
+            parts.push(PageRange { extent, first, count: page - first });
+        }
+        first = page + 1;
+    }
+    parts
 }
 
 impl fmt::Debug for LodeScanExec {

@@ -19,6 +19,8 @@ use crate::{EngineError, Map};
 pub(crate) struct PageEdit {
     pub(crate) deleted: SlotSet,
     pub(crate) updates: Vec<Update>,
+    /// Bytes of the page, if all of its rows are deleted and it was not read.
+    pub(crate) unread_bytes: Option<u32>,
 }
 
 /// New values of some columns of some rows.
@@ -115,6 +117,11 @@ impl<'a> FreedSlots<'a> {
 }
 
 impl PageEdit {
+    /// All `rows` rows of a page of so many bytes are deleted.
+    pub(crate) fn whole(rows: u32, page_bytes: u32) -> Self {
+        Self { deleted: SlotSet::first(rows), updates: Vec::new(), unread_bytes: Some(page_bytes) }
+    }
+
     /// Those of the page's `rows` rows that are not deleted; `None` if none is deleted.
     pub(crate) fn kept(&self, rows: usize) -> Option<Vec<u32>> {
         let kept = || (0..rows as u32).filter(|slot| !self.deleted.contains(*slot)).collect();

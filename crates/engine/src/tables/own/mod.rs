@@ -162,7 +162,9 @@ impl OwnChanges {
 
     /// Whether pages of a table have edits, or were loaded.
     pub(super) fn changes_pages(&self, t: &Table) -> bool {
-        self.edited_pages(t).next().is_some() || t.extents.iter().any(|e| self.is_own_extent(e.id))
+        let is_edited =
+            self.edits.keys().any(|l| !is_held(l.extent()) && t.extent_index(l.extent()).is_some());
+        is_edited || t.extents.iter().any(|e| self.is_own_extent(e.id))
     }
 
     /// The columns of a page of held rows, before its edit.
@@ -180,15 +182,15 @@ impl OwnChanges {
         self.held.keys().copied().filter(move |l| l.extent() == held_extent(t))
     }
 
-    /// Pages of a table with an edit, without those of held rows.
+    /// Pages of a table with an edit, without those of held rows and those that were deleted unread.
     pub(super) fn edited_pages(&self, t: &Table) -> impl Iterator<Item = Lpid> {
-        let of_table = |l: &Lpid| !is_held(l.extent()) && t.extent_index(l.extent()).is_some();
-        self.edits.keys().copied().filter(of_table)
+        self.all_edited_pages(t).filter(|l| !is_held(l.extent()))
     }
 
-    /// Pages of a table with an edit, also those of held rows.
+    /// The same, also those of held rows.
     pub(super) fn all_edited_pages(&self, t: &Table) -> impl Iterator<Item = Lpid> {
-        self.edits.keys().copied().filter(|l| t.extent_index(l.extent()).is_some())
+        let left = |(lpid, edit): (&Lpid, &Arc<PageEdit>)| edit.unread_bytes.is_none().then_some(*lpid);
+        self.edits.iter().filter_map(left).filter(|l| t.extent_index(l.extent()).is_some())
     }
 
     /// Divides pages by who reads them.
@@ -203,8 +205,11 @@ impl OwnChanges {
             let whole = r.extent.page(r.first)..=r.extent.page(pages.end - 1);
             let to = if self.is_loaded(r.extent) { &mut parts.loaded } else { &mut parts.drive };
             let mut first = pages.start;
-            for &edited in self.edits.range(whole).map(|(lpid, _)| lpid) {
-                parts.host.push(edited);
+            for (&edited, edit) in self.edits.range(whole) {
+                // A page of which nothing is left is not read.
+                if edit.unread_bytes.is_none() {
+                    parts.host.push(edited);
+                }
                 if edited.page() > first {
                     to.push(PageRange { extent: r.extent, first, count: edited.page() - first });
                 }

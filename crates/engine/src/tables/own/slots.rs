@@ -18,6 +18,15 @@ impl Default for SlotSet {
 }
 
 impl SlotSet {
+    /// The first `count` slots.
+    pub(crate) fn first(count: u32) -> Self {
+        let mut words = vec![u64::MAX; count.div_ceil(64) as usize];
+        if let (Some(last), 1..) = (words.last_mut(), count % 64) {
+            *last = (1 << (count % 64)) - 1;
+        }
+        Self::Many { words, count: count as usize }
+    }
+
     /// Adds a slot; answers whether it is new.
     pub(crate) fn insert(&mut self, slot: u32) -> bool {
         match self {

@@ -28,6 +28,7 @@ use crate::tables::delta::{Directory, KeyBounds, RowId, Span, delta_key, id_of_k
 use crate::tables::delta::{Image, RowChange};
 use crate::tables::own::{Edits, PageEdit};
 use crate::tables::planted::{self, Planted};
+use crate::tables::planted_cuts::{self, Planted as ForCuts};
 use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
@@ -159,6 +160,14 @@ impl Rewrite<'_> {
         edit: Option<&PageEdit>,
         out: &mut Rows,
     ) -> Result<(), EngineError> {
+        let unread = edit.and_then(|e| e.unread_bytes);
+        if let Some(page_bytes) = unread.filter(|_| changed.is_empty()) {
+            planted_cuts::unless(ForCuts::UnreadPageStays, || {
+                self.replace(span.lpid, span.rows as usize, page_bytes.into());
+                self.folded.removed.push(first);
+            });
+            return Ok(());
+        }
         let t = self.table();
         let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
         let page = read::columns_of(self.snapshot(), t, span.lpid, &all)?;

@@ -39,6 +39,7 @@ mod statement;
 mod stream;
 mod touched;
 mod unchecked;
+mod unread;
 mod validate;
 
 use std::collections::BTreeMap;

@@ -172,6 +172,13 @@ impl<'a> Rewrite<'a> {
 
     /// Applies an edit to a page: afterwards there is no page, the page, or several pages.
     fn edit(&mut self, io: &mut Io<'_>, lpid: Lpid, edit: &PageEdit) -> Result<(), EngineError> {
+        if let Some(page_bytes) = edit.unread_bytes {
+            self.taken_out.push(lpid);
+            self.rows -= edit.deleted_rows() as i64;
+            self.bytes -= i64::from(page_bytes);
+            self.trim(lpid);
+            return Ok(());
+        }
         let kind = read::page(self.snapshot, lpid)?.meta().kind;
         let columns = self.take_out(lpid, edit)?;
         let rows = columns[0].rows();

@@ -1,6 +1,7 @@
 //! Statements of transactions.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use lode_engine::{EngineError, RowAddress};
@@ -190,14 +191,33 @@ impl World<'_> {
         r: &mut Random,
     ) -> Result<(), Read> {
         let all: Vec<RowNo> = open.work.seen.0[&table].rows.keys().copied().collect();
-        let chosen: BTreeSet<RowNo> = (0..work.rows).filter_map(|_| r.pick(&all).copied()).collect();
+        let range = (work.what == What::Delete && r.once_in(3)).then(|| {
+            let low = r.below(self.scenario.keys.into()) as i64;
+            low..low + r.skewed(1, self.scenario.keys.into()) as i64
+        });
+        let chosen: BTreeSet<RowNo> = match &range {
+            Some(range) => {
+                let key = |id: &RowNo| int(&open.work.seen.0[&table].rows[id][0]);
+                all.iter().copied().filter(|id| key(id).is_some_and(|k| range.contains(&k))).collect()
+            }
+            None => (0..work.rows).filter_map(|_| r.pick(&all).copied()).collect(),
+        };
         if chosen.is_empty() {
             return Ok(());
         }
         let name = rows::name(table);
         let addresses = self.addresses(open, table, &chosen)?;
         if work.what == What::Delete {
-            open.txn.delete(name, &addresses)?;
+            let unread = match &range {
+                Some(range) => self.delete_unread(open, table, range)?,
+                None => 0,
+            };
+            let deleted = unread + open.txn.delete(name, &addresses)?;
+            if deleted != chosen.len() as u64 {
+                let what =
+                    format!("{deleted} of {} rows of \"{name}\" are deleted, {unread} unread", chosen.len());
+                return Err(Read::Wrong(Wrong { kind: FailureKind::Answer, what }));
+            }
             open.work.touch(table, chosen.iter().copied());
             let rows = open.work.seen.rows_mut(table);
             chosen.iter().for_each(|id| drop(rows.remove(id)));
@@ -224,6 +244,20 @@ impl World<'_> {
         }
         open.work.tables.insert(table);
         Ok(())
+    }
+
+    /// Deletes rows whose first column is in a range, as far as no page has to be read for it.
+    fn delete_unread(
+        &mut self,
+        open: &mut OpenTxn,
+        table: usize,
+        range: &Range<i64>,
+    ) -> Result<u64, EngineError> {
+        let current = open.txn.current()?;
+        let name = rows::name(table);
+        let t = current.table(name).ok_or(EngineError::NoSuchTable(name.into()))?;
+        let program = Arc::new(rows::in_range(&t, range)?);
+        Ok(open.txn.delete_unread(name, current.page_ranges(&t), &program)?.rows)
     }
 
     /// The addresses of rows, as the transaction sees them. Compares all that it reads.
