@@ -192,8 +192,10 @@ impl World<'_> {
     ) -> Result<(), Read> {
         let all: Vec<RowNo> = open.work.seen.0[&table].rows.keys().copied().collect();
         let range = (work.what == What::Delete && r.once_in(3)).then(|| {
-            let low = r.below(self.scenario.keys.into()) as i64;
-            low..low + r.skewed(1, self.scenario.keys.into()) as i64
+            let keys = i64::from(self.scenario.keys);
+            let low = if r.once_in(2) { 0 } else { r.below(keys as u64) as i64 };
+            let end = if r.once_in(2) { keys } else { low + 1 + r.below(keys as u64) as i64 };
+            low..end.max(low + 1)
         });
         let chosen: BTreeSet<RowNo> = match &range {
             Some(range) => {
