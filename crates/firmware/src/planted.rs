@@ -48,6 +48,7 @@ lode_base::planted_faults! {
     FailedFlushForgotten: "a mapping or index page that could not be written counts as written",
     // Scans.
     ProofOverHidden: "the rows of a page that a scan hides come out where the page's index entry proves that all pass",
+    RuleOfLater: "entries of a rule that was registered after a view are read at the view",
     UnionKept: "the union of the index entries of several pages stays as it was when one of the pages changes",
     UnionOfNewest: "pages are excluded by the union of their index entries, whatever versions the view shows",
     MatcherKeyBit: "a matcher looks for its first key with a bit of it changed",

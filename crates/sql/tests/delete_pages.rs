@@ -259,3 +259,21 @@ async fn loads_are_sorted_by_what_the_table_is_clustered_by() {
     assert!(e.to_string().contains("line 2") && e.to_string().contains("2000-13-01"), "{e}");
     assert_eq!(rows(&s, "SELECT count(*) FROM t").await, ["20000"]);
 }
+
+/// Entries of another page index, which another session makes meanwhile, prove nothing about the columns of the one before.
+#[tokio::test]
+async fn a_page_index_that_others_make_meanwhile_misleads_nobody() {
+    let queries = database();
+    let (s, other) = (session(&queries), session(&queries));
+    run(&s, "CREATE TABLE t (id INT NOT NULL, n INT NOT NULL) WITH (layout = 'row', page_index = 'id')")
+        .await;
+    run(&s, "INSERT INTO t SELECT i, 8001 - i FROM generate_series(1, 8000) AS g(i)").await;
+    run(&s, "BEGIN").await;
+    assert_eq!(rows(&s, "SELECT 1").await, ["1"]);
+    run(&other, "CREATE INDEX by_n ON t USING page_index (n)").await;
+    assert_eq!(rows(&s, "SELECT n FROM t WHERE id = 7000").await, ["1001"]);
+    assert_eq!(rows(&s, "SELECT count(*), min(n), max(n) FROM t WHERE id <= 3000").await, ["3000,5001,8000"]);
+    let deleted = s.execute("DELETE FROM t WHERE id <= 3000").await.unwrap();
+    assert_eq!(format!("{deleted:?}"), "[DELETE 3000]");
+    assert_eq!(rows(&s, "SELECT count(*), min(id) FROM t").await, ["5000,3001"]);
+}

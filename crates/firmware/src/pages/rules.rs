@@ -72,9 +72,10 @@ impl Rules {
         self.0.get(&owner.raw())
     }
 
-    /// Whether exactly this rule is in force.
-    pub(crate) fn stands(&self, rule: &Arc<IndexRule>) -> bool {
-        self.0.values().any(|r| Arc::ptr_eq(&r.rule, rule))
+    /// Whether exactly this rule is in force, and was at `commit`.
+    pub(crate) fn stands_since(&self, rule: &Arc<IndexRule>, commit: u64) -> bool {
+        let is_it = |r: &Rule| Arc::ptr_eq(&r.rule, rule);
+        self.0.values().any(|r| is_it(r) && (r.number <= commit || planted::is(Planted::RuleOfLater)))
     }
 
     /// These rules with the changes of commit `number`.

@@ -61,12 +61,14 @@ impl Reader<'_> {
         for range in pages {
             let range = checked(range)?;
             let access = access();
-            // A version that a view shows may have an entry of a rule that is no more: the host could not read it.
+            // A version that a view shows may have an entry of a rule that is no more, or of one that the host does not know at this view: it
+            // would take it for one of the rule that it knows.
+            let commit = self.view_commit(view)?;
             let mapped = access.mapped(view, range)?;
             bytes += mapped.len() as u64 * entry_bytes;
             check_answer(bytes)?;
             for at in mapped {
-                let entry = access.index_entry(&at)?.filter(|(r, _)| rules.stands(r));
+                let entry = access.index_entry(&at)?.filter(|(r, _)| rules.stands_since(r, commit));
                 bytes += entry.as_ref().map_or(0, |(_, e)| e.encoded_bytes() as u64);
                 check_answer(bytes)?;
                 let entry = entry.map(|(_, e)| e);

@@ -316,6 +316,10 @@ impl World<'_> {
                 && page.indexed_by == rule_then.map(|r| r.number)
                 && page.indexed_by == rule_now.map(|r| r.number);
             match entry {
+                Some(_) if rule_now.is_none_or(|r| r.number > state.commit) => {
+                    let what = format!("page {lpid} at commit {} has an entry of a later rule", state.commit);
+                    return wrong(FailureKind::WrongBytes, what);
+                }
                 Some(e) if !fits(e) => {
                     let what = format!("the index entry of page {lpid} at commit {}", state.commit);
                     return wrong(FailureKind::WrongBytes, what);

@@ -1,8 +1,9 @@
 //! Rows that are deleted unread: those of pages of which the page index proves that each row passes.
 //!
 //! ```text
-//!   filter ─► the drive names pages that may have rows ─► their entries ─┬─ Yes ──► every row of the page is deleted
-//!                                                                        └─ else ─► the caller reads the page
+//!   filter ───────────────► the drive names pages that may have such rows ─┐
+//!   NOT filter, or NULL ──► it names those that may have other rows ───────┴─ in the first alone ─► every row of the page is deleted
+//!                                                                             in both ───────────► the caller reads the page
 //! ```
 //!
 //! An edit of a whole page needs no more than how many rows and bytes the page has. The commit trims it.
@@ -15,13 +16,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lode_base::Lpid;
-use lode_command::{Answer, PageRange};
-use lode_program::index::covers;
-use lode_program::{IndexEntry, Program};
+use lode_command::{Answer, IndexedPage, PageRange};
+use lode_program::{Expr, Program};
 
 use super::WriteTxn;
 use crate::EngineError;
 use crate::tables::delta::is_delta;
+use crate::tables::index::ranges_of;
 use crate::tables::own::PageEdit;
 use crate::tables::planted_cuts::{self, Planted};
 use crate::tables::table::Table;
@@ -79,7 +80,8 @@ impl WriteTxn {
         Ok(deleted)
     }
 
-    /// The pages that the index proves. None of a table with a delta if the delta would take the rows, or if most pages have to be read anyway: with
+    /// The pages that the index proves: those that may have rows which pass, and cannot have others. The drive says both, since it alone knows by
+    /// which rule an entry was made. None of a table with a delta if the delta would take the rows, or if most pages have to be read anyway: with
     /// edits of pages a commit makes all pages anew of which a row changed.
     fn proven(
         &self,
@@ -87,47 +89,57 @@ impl WriteTxn {
         pages: Vec<PageRange>,
         program: &Arc<Program>,
     ) -> Result<Vec<Proven>, EngineError> {
-        let mut named: Vec<PageRange> = Vec::new();
-        let mut scan = self.snapshot.scan(t, pages, program.clone(), Answer::Index, None)?;
-        while let Some(unit) = scan.next()? {
-            for page in unit.pages.iter().filter(|p| !is_delta(p.lpid.extent())) {
-                let (extent, number) = (page.lpid.extent(), page.lpid.page());
-                match named.last_mut().filter(|r| r.extent == extent && r.first + r.count == number) {
-                    Some(range) => range.count += 1,
-                    None => named.push(PageRange { extent, first: number, count: 1 }),
-                }
-            }
+        let named = self.named(t, pages, program)?;
+        let all_named = named.len();
+        let mut whole = named.clone();
+        if let Some(filter) = program.filter() {
+            let others =
+                Expr::Or(vec![Expr::Not(Box::new(filter.clone())), Expr::IsNull(Box::new(filter.clone()))]);
+            // A filter may be so large that there is no program of twice its size.
+            let Ok(others) = Program::check(t.schema().clone(), Some(others), Vec::new(), false) else {
+                return Ok(Vec::new());
+            };
+            let others = self.named(t, ranges_of(&named), &Arc::new(others))?;
+            planted_cuts::unless(Planted::MaybeDeletedUnread, || whole.retain(|l| !others.contains(l)));
         }
         let overlay = self.snapshot.overlay(t)?;
-        let directory = if t.has_delta() { Some(self.snapshot.directory(t)?) } else { None };
         let hides = |lpid: Lpid| overlay.as_ref().is_some_and(|o| !o.hidden.of(lpid).is_empty());
-        let is_whole = |lpid: Lpid, entry: &IndexEntry| match &directory {
-            Some(d) => d.span_of(lpid).is_some_and(|s| s.rows == entry.rows()),
+        planted_cuts::unless(Planted::HiddenDeletedUnread, || whole.retain(|l| !hides(*l)));
+        let directory = if t.has_delta() { Some(self.snapshot.directory(t)?) } else { None };
+        let has_rows = |lpid: Lpid, rows: u32| match &directory {
+            Some(d) => d.span_of(lpid).is_some_and(|s| s.rows == rows),
             None => true,
         };
-        let rule = t.index_rule()?;
-        let mut proven = Vec::new();
-        for ranges in named.chunks(READ_RANGES) {
-            for page in self.snapshot.view().read_index(ranges.to_vec())? {
-                let Some(entry) = &page.entry else { continue };
-                rule.check(entry)?;
-                let is_shown =
-                    planted_cuts::instead(Planted::HiddenDeletedUnread, || !hides(page.lpid), || true);
-                let passes = || covers(program, &rule, entry);
-                let passes = planted_cuts::instead(Planted::MaybeDeletedUnread, passes, || true);
-                if is_shown && is_whole(page.lpid, entry) && passes {
-                    proven.push(Proven { lpid: page.lpid, rows: entry.rows(), bytes: page.len_bytes });
-                }
+        let mut proven = Vec::with_capacity(whole.len());
+        for ranges in ranges_of(&whole).chunks(READ_RANGES) {
+            for IndexedPage { lpid, len_bytes: bytes, entry } in
+                self.snapshot.view().read_index(ranges.to_vec())?
+            {
+                let rows = entry.map(|e| e.rows());
+                proven.extend(rows.filter(|&r| has_rows(lpid, r)).map(|rows| Proven { lpid, rows, bytes }));
             }
         }
         if t.has_delta() {
             let rows: usize = proven.iter().map(|p| p.rows as usize).sum();
-            let pages: usize = named.iter().map(|r| usize::from(r.count)).sum();
-            let is_few = rows <= self.limits.rows_by_id_max;
-            if is_few || pages - proven.len() > proven.len() {
+            if rows <= self.limits.rows_by_id_max || all_named - proven.len() > proven.len() {
                 proven.clear();
             }
         }
         Ok(proven)
+    }
+
+    /// The pages of the main that may have rows which pass.
+    fn named(
+        &self,
+        t: &Table,
+        pages: Vec<PageRange>,
+        program: &Arc<Program>,
+    ) -> Result<BTreeSet<Lpid>, EngineError> {
+        let mut named = BTreeSet::new();
+        let mut scan = self.snapshot.scan(t, pages, program.clone(), Answer::Index, None)?;
+        while let Some(unit) = scan.next()? {
+            named.extend(unit.pages.iter().map(|p| p.lpid).filter(|l| !is_delta(l.extent())));
+        }
+        Ok(named)
     }
 }
