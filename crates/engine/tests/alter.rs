@@ -330,14 +330,7 @@ fn a_column_that_is_dropped_keeps_its_place_and_frees_its_name() {
         };
         refused(&|d| d.columns[2].is_dropped = false, "was dropped");
         refused(&|d| d.columns[0].is_dropped = true, "a key has it");
-        let by_d = IndexDef {
-            name: "i".into(),
-            table: "t".into(),
-            columns: vec![1],
-            kind: IndexKind::Page,
-            orders: Vec::new(),
-            summaries: Vec::new(),
-        };
+        let by_d = IndexDef::new("i", "t", vec![1], IndexKind::Page);
         db.create_index(by_d, false).unwrap();
         refused(&|d| d.columns[1].is_dropped = true, "the index \"i\" has it");
         db.drop_index("i", false).unwrap();
@@ -412,14 +405,7 @@ fn a_table_and_its_columns_are_renamed_and_foreign_keys_follow() {
         };
         child.constraints.push(Constraint { name: "fk".into(), rule, deferral: Deferral::None });
         db.create_table(child, false).unwrap();
-        let by_s = IndexDef {
-            name: "by_s".into(),
-            table: "t".into(),
-            columns: vec![2],
-            kind: IndexKind::Btree { unique: false },
-            orders: Vec::new(),
-            summaries: Vec::new(),
-        };
+        let by_s = IndexDef::new("by_s", "t", vec![2], IndexKind::Btree { unique: false });
         db.create_index(by_s, false).unwrap();
         let mut txn = db.begin_write().unwrap();
         let of = columns_of(txn.snapshot(), "t", &[row(600)]);
@@ -684,14 +670,7 @@ fn old_entries_of_the_page_index_still_exclude_pages() {
         let more: Vec<Row> = extended(&(10_000..20_000).map(wide).collect::<Vec<_>>(), &[Value::Int(8)]);
         load(&db, &more, 2000).unwrap();
         assert_eq!(skipped(key()).0, 1);
-        let by_n = IndexDef {
-            name: "n".into(),
-            table: "t".into(),
-            columns: vec![3],
-            kind: IndexKind::Page,
-            orders: Vec::new(),
-            summaries: Vec::new(),
-        };
+        let by_n = IndexDef::new("n", "t", vec![3], IndexKind::Page);
         db.create_index(by_n, false).unwrap();
         let all = extended(&rows, &[Value::Int(5)]);
         for (v, rows) in [(5, 10_000), (8, 10_000), (6, 0)] {

@@ -28,14 +28,7 @@ fn defined(changes: Changes) -> TableDef {
 
 fn index(name: &str, columns: &[u16], unique: bool) -> IndexDef {
     let kind = IndexKind::Btree { unique };
-    IndexDef {
-        name: name.into(),
-        table: "t".into(),
-        columns: columns.into(),
-        kind,
-        orders: Vec::new(),
-        summaries: Vec::new(),
-    }
+    IndexDef::new(name, "t", columns, kind)
 }
 
 /// A table with rows in pages, and with a delta some more in it.

@@ -276,14 +276,7 @@ fn key_of(r: &Row) -> i64 {
 
 fn btree(name: &str, columns: &[u16], unique: bool) -> IndexDef {
     let kind = IndexKind::Btree { unique };
-    IndexDef {
-        name: name.into(),
-        table: "t".into(),
-        columns: columns.into(),
-        kind,
-        orders: Vec::new(),
-        summaries: Vec::new(),
-    }
+    IndexDef::new(name, "t", columns, kind)
 }
 
 /// `(which of three transactions, what it does)`.

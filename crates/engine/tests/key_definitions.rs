@@ -386,14 +386,7 @@ fn indexes_and_constraints_are_renamed() {
         let drive = TestDrive::new();
         let db = open(&drive);
         filled(&db, kind, &[0]);
-        let index = |name: &str, columns: &[u16], kind| IndexDef {
-            name: name.into(),
-            table: "t".into(),
-            columns: columns.into(),
-            kind,
-            orders: Vec::new(),
-            summaries: Vec::new(),
-        };
+        let index = |name: &str, columns: &[u16], kind| IndexDef::new(name, "t", columns, kind);
         let btree = IndexKind::Btree { unique: true };
         db.create_index(index("i", &[1], btree), false).unwrap();
         db.create_index(index("p", &[2], IndexKind::Page), false).unwrap();
@@ -441,13 +434,8 @@ fn a_column_comes_with_its_index_and_its_key() {
             def.columns.push(ColumnDef { absent: Some(absent.clone().into()), ..column });
             txn.alter_table("t", def).unwrap();
             txn.end_statement().unwrap();
-            let index = |name: &str, columns: &[u16], unique| IndexDef {
-                name: name.into(),
-                table: "t".into(),
-                columns: columns.into(),
-                kind: IndexKind::Btree { unique },
-                orders: Vec::new(),
-                summaries: Vec::new(),
+            let index = |name: &str, columns: &[u16], unique| {
+                IndexDef::new(name, "t", columns, IndexKind::Btree { unique })
             };
             txn.create_index(index("by_n", &[4], false), false).unwrap();
             txn.create_index(index("by_n_a", &[4, 0], true), false).unwrap();

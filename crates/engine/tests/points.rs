@@ -38,14 +38,7 @@ fn a_row_is_found_by_its_key_whatever_leads_to_it() {
             load(&db, &(0..3000).map(row).collect::<Vec<_>>(), 8192).unwrap();
             load(&db, &(0..3000).map(|i| row(3000 + i * 1009 % 3000)).collect::<Vec<_>>(), 8192).unwrap();
             if let Some(kind) = index {
-                let index = IndexDef {
-                    name: "i".into(),
-                    table: "t".into(),
-                    columns: vec![0],
-                    kind,
-                    orders: Vec::new(),
-                    summaries: Vec::new(),
-                };
+                let index = IndexDef::new("i", "t", vec![0], kind);
                 db.create_index(index, false).unwrap();
             }
             let s = db.snapshot().unwrap();
@@ -164,7 +157,7 @@ proptest! {
         db.create_table(table(layout), false).unwrap();
         if indexed {
             let kind = IndexKind::Btree { unique: false };
-            db.create_index(IndexDef { name: "i".into(), table: "t".into(), columns: vec![0], kind, orders: Vec::new(), summaries: Vec::new() }, false).unwrap();
+            db.create_index(IndexDef::new("i", "t", vec![0], kind), false).unwrap();
         }
         load(&db, &(0..200).map(|i| row(i * 7 % 200)).collect::<Vec<_>>(), 8192).unwrap();
         for (changes, commit) in commits {

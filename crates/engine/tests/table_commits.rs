@@ -35,14 +35,7 @@ fn after_a_cut(db: Database, faults: &Faults, seed: u64) -> Database {
 fn table_with_index(db: &Database) {
     db.create_table(table(Layout::Row), false).unwrap();
     let kind = IndexKind::Btree { unique: true };
-    let index = IndexDef {
-        name: "by_key".into(),
-        table: "t".into(),
-        columns: vec![0],
-        kind,
-        orders: Vec::new(),
-        summaries: Vec::new(),
-    };
+    let index = IndexDef::new("by_key", "t", vec![0], kind);
     db.create_index(index, false).unwrap();
 }
 

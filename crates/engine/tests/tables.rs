@@ -31,14 +31,7 @@ fn a_reopened_database_is_the_same() {
     let db = open(&drive);
     db.create_table(table(Layout::Auto), false).unwrap();
     insert(&db, &(0..1000).map(row).collect::<Vec<_>>()).unwrap();
-    let index = IndexDef {
-        name: "i".into(),
-        table: "t".into(),
-        columns: vec![2],
-        kind: IndexKind::Page,
-        orders: Vec::new(),
-        summaries: Vec::new(),
-    };
+    let index = IndexDef::new("i", "t", vec![2], IndexKind::Page);
     db.create_index(index, false).unwrap();
     drop(db);
     assert_eq!(drive.views(), 0, "views close with the database");
@@ -211,14 +204,7 @@ fn indexes_come_and_go() {
     let db = open(&TestDrive::new());
     db.create_table(table(Layout::Auto), false).unwrap();
     load(&db, &(0..20_000).map(row).collect::<Vec<_>>(), 5000).unwrap();
-    let index = || IndexDef {
-        name: "i".into(),
-        table: "t".into(),
-        columns: vec![2],
-        kind: IndexKind::Page,
-        orders: Vec::new(),
-        summaries: Vec::new(),
-    };
+    let index = || IndexDef::new("i", "t", vec![2], IndexKind::Page);
     assert!(db.create_index(index(), false).unwrap());
     assert!(!db.create_index(index(), true).unwrap());
     assert!(matches!(db.create_index(index(), false), Err(EngineError::IndexExists(_))));

@@ -665,14 +665,7 @@ fn rows_and_trees(seed: u64) {
     let db = open(&drive, seed);
     db.create_table(table(Layout::Row), false).unwrap();
     let kind = IndexKind::Btree { unique: true };
-    let index = IndexDef {
-        name: "by_key".into(),
-        table: "t".into(),
-        columns: vec![0],
-        kind,
-        orders: Vec::new(),
-        summaries: Vec::new(),
-    };
+    let index = IndexDef::new("by_key", "t", vec![0], kind);
     db.create_index(index, false).unwrap();
     let tree = db.create_tree("told", false).unwrap();
     let over = AtomicBool::new(false);

@@ -446,6 +446,19 @@ pub struct IndexDef {
     pub summaries: Vec<Summary>,
 }
 
+impl IndexDef {
+    /// An index of these columns of a table, in their usual order; of a page index, with a range of each.
+    pub fn new(
+        name: impl Into<String>,
+        table: impl Into<String>,
+        columns: impl Into<Vec<u16>>,
+        kind: IndexKind,
+    ) -> Self {
+        let (name, table, columns) = (name.into(), table.into(), columns.into());
+        Self { name, table, columns, kind, orders: Vec::new(), summaries: Vec::new() }
+    }
+}
+
 /// What the page index keeps of a column, of each page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -482,8 +495,8 @@ impl Summary {
             Self::Range => &range::RANGE,
             Self::Prefix { .. } => &prefix::Prefix,
             Self::Bitmap { .. } => &bitmap::Bitmap,
-            Self::Bloom { .. } => &bloom::Bloom,
-            Self::Trigram { .. } => &trigram::Trigram,
+            Self::Bloom { .. } => &bloom::BLOOM,
+            Self::Trigram { .. } => &trigram::TRIGRAM,
         }
     }
 

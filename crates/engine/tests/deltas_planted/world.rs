@@ -108,14 +108,7 @@ impl World {
         for t in [PARENT, CHILD] {
             db.create_table(defined(t, kind), false).unwrap();
             let kind = IndexKind::Btree { unique: false };
-            let index = IndexDef {
-                name: format!("by_{t}"),
-                table: NAMES[t].into(),
-                columns: vec![2 - t as u16],
-                kind,
-                orders: Vec::new(),
-                summaries: Vec::new(),
-            };
+            let index = IndexDef::new(format!("by_{t}"), NAMES[t], vec![2 - t as u16], kind);
             db.create_index(index, false).unwrap();
         }
         let (committed, open, random) = (State::default(), [None, None, None], Random::of_seed(seed));

@@ -11,10 +11,9 @@
 
 use lode_page::{Column, DataType, Value};
 
-use super::bloom::POINTS_MAX;
 use super::index_kind::IndexKind;
 use super::keys::set_bits;
-use super::leaf::{Leaf, Outcomes};
+use super::leaf::{Leaf, Outcomes, POINTS_MAX};
 use super::part::{EntryPart, PartColumn};
 use super::values::{hash, hashes, some_null};
 

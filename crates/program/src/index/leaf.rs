@@ -37,6 +37,9 @@ impl Outcomes {
     }
 }
 
+/// Longer lists are not looked up in the entry of each page.
+pub(super) const POINTS_MAX: usize = 64;
+
 /// A predicate that a kind of index is asked about: a test of one value, a comparison of two, or IS NULL.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaf<'a> {

@@ -17,6 +17,7 @@ pub mod bitmap;
 pub mod bloom;
 mod entry;
 mod filter;
+mod filter_kind;
 mod index_kind;
 mod keys;
 mod leaf;
@@ -30,6 +31,7 @@ mod values;
 mod verdict;
 
 pub use entry::{ENTRY_BYTES_MAX, IndexEntry};
+pub use filter_kind::FilterKind;
 pub use index_kind::{Bounds, IndexKind};
 pub use leaf::{Leaf, Outcomes};
 pub use part::{EntryPart, KeptColumn, PartColumn, kept};
@@ -39,7 +41,7 @@ pub use verdict::{covers, may_match, verdict};
 
 /// The kinds of index, by ascending id.
 pub static KINDS: &[&dyn IndexKind] =
-    &[&range::WIDE_RANGE, &range::RANGE, &prefix::Prefix, &bitmap::Bitmap, &bloom::Bloom, &trigram::Trigram];
+    &[&range::WIDE_RANGE, &range::RANGE, &prefix::Prefix, &bitmap::Bitmap, &bloom::BLOOM, &trigram::TRIGRAM];
 
 /// The kind with this id.
 pub fn kind(id: u8) -> Option<&'static dyn IndexKind> {

@@ -5,95 +5,53 @@
 //!   LIKE '%special%requests%' ─► every trigram of "special" and of "requests" must be in the filter
 //! ```
 //!
-//! The form is that of the kind "bloom". Invariant: every trigram of every text of the page is in the filter.
+//! Invariant: every trigram of every text of the page is in the filter.
 
 use lode_page::{Column, DataType};
 
-use super::bloom::{
-    POINTS_MAX, check_filter, check_filters, denied_filter, filter_bytes, place, widen_filters,
-};
-use super::filter::{Filter, put_filter};
-use super::index_kind::IndexKind;
-use super::leaf::{Leaf, Outcomes};
-use super::part::{EntryPart, PartColumn};
-use super::values::{each_string, some_null};
+use super::filter_kind::{FilterKind, filter_of};
+use super::leaf::{Leaf, Outcomes, POINTS_MAX};
+use super::part::EntryPart;
+use super::values::each_string;
 use crate::plan::{Pred, Test, Val};
 use crate::{CompareOp, bits};
 
 /// The kind "trigram".
-#[derive(Clone, Copy, Debug)]
-pub struct Trigram;
+pub static TRIGRAM: FilterKind =
+    FilterKind { id: 6, name: "trigram", keeps: DataType::is_variable, hashes, outcomes };
 
 /// How many trigrams there are.
 const TRIGRAMS: usize = 1 << 24;
 /// From so many on, a bit for each of all trigrams takes less time than sorting those that occur.
 const SORTED_MAX: usize = 1 << 16;
 
-impl IndexKind for Trigram {
-    fn id(&self) -> u8 {
-        6
+/// The hashes of the trigrams of all texts of a column.
+fn hashes(c: &Column) -> Vec<u64> {
+    let mut all = Distinct::default();
+    let mut values = false;
+    each_string(c, |text| {
+        values = true;
+        text.windows(3).for_each(|t| all.insert(number(t)));
+    });
+    let mut hashes: Vec<u64> = all.finish().into_iter().map(hash).collect();
+    // Texts too short for a trigram are values too, or the filter would say that there are none.
+    if values && hashes.is_empty() {
+        hashes.push(hash(0));
     }
+    hashes
+}
 
-    fn name(&self) -> &'static str {
-        "trigram"
-    }
-
-    fn keeps(&self, t: DataType) -> bool {
-        t.is_variable()
-    }
-
-    fn check_form(&self, _: DataType, form: &[u8]) -> Result<(), &'static str> {
-        check_filter(form)
-    }
-
-    fn column_bytes(&self, _: DataType, form: &[u8]) -> usize {
-        filter_bytes(form)
-    }
-
-    fn build(&self, kept: &[PartColumn], columns: &[Column], out: &mut Vec<u8>) {
-        for (k, c) in kept.iter().zip(columns) {
-            let mut all = Distinct::default();
-            let mut values = false;
-            each_string(c, |text| {
-                values = true;
-                text.windows(3).for_each(|t| all.insert(number(t)));
-            });
-            let mut hashes: Vec<u64> = all.finish().into_iter().map(hash).collect();
-            // Texts too short for a trigram are values too, or the filter would say that there are none.
-            if values && hashes.is_empty() {
-                hashes.push(hash(0));
-            }
-            put_filter(&hashes, some_null(c), filter_bytes(&k.form), out);
-        }
-    }
-
-    fn check(&self, part: &EntryPart<'_>) -> Result<(), usize> {
-        check_filters(part)
-    }
-
-    fn widen(&self, union: &mut [u8], part: &EntryPart<'_>) {
-        widen_filters(union, part);
-    }
-
-    fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
-        if let Some(c) = leaf.is_null_of() {
-            return place(part, leaf, c).map_or(Outcomes::ANY, Filter::is_null);
-        }
-        let Pred::Test { value: Val::Column(c), test, .. } = &leaf.node.pred else { return Outcomes::ANY };
-        let Some(filter) = place(part, leaf, *c) else { return Outcomes::ANY };
-        let has_all = |text: &[u8]| text.windows(3).all(|t| filter.contains(hash(number(t))));
-        let may_pass = match test {
-            Test::Like(pattern) => pattern.literals().into_iter().all(has_all),
-            Test::Bytes(CompareOp::Eq, b) => has_all(b),
-            Test::Strings(set) if set.values().len() <= POINTS_MAX => set.values().iter().any(|b| has_all(b)),
-            _ => true,
-        };
-        filter.outcomes(may_pass)
-    }
-
-    fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize> {
-        denied_filter(part, own)
-    }
+fn outcomes(part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Option<Outcomes> {
+    let Pred::Test { value: Val::Column(c), test, .. } = &leaf.node.pred else { return None };
+    let filter = filter_of(part, leaf, *c)?;
+    let has_all = |text: &[u8]| text.windows(3).all(|t| filter.contains(hash(number(t))));
+    let may_pass = match test {
+        Test::Like(pattern) => pattern.literals().into_iter().all(has_all),
+        Test::Bytes(CompareOp::Eq, b) => has_all(b),
+        Test::Strings(set) if set.values().len() <= POINTS_MAX => set.values().iter().any(|b| has_all(b)),
+        _ => true,
+    };
+    Some(filter.outcomes(may_pass))
 }
 
 fn number(trigram: &[u8]) -> u32 {
