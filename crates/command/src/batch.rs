@@ -4,11 +4,12 @@
 //! unforced one is durable once a later flush completes.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, SessionId, ViewId};
-use lode_program::IndexRule;
+use lode_program::{IndexRule, Program};
 
-use crate::ScanTask;
+use crate::{IndexedRead, KeysRule, ScanTask};
 
 /// All commands of a drive.
 #[derive(Clone, Debug)]
@@ -49,6 +50,28 @@ pub enum Command {
         /// The pages. Unmapped ones are left out of the answer.
         pages: Vec<crate::PageRange>,
     },
+    /// Keep a program in memory, for reads by its number; `None` forgets it. Answers [`crate::Reply::Done`]. Source: FLIXR,
+    /// SEND_IDX_ICR.
+    RegisterProgram {
+        /// The owner of the pages that it is for.
+        owner: OwnerId,
+        /// Its number among those of the owner. A program that has it already is replaced.
+        number: u32,
+        /// The program, without an aggregation.
+        program: Option<Arc<Program>>,
+    },
+    /// Keep a rule in memory by which reads collect keys, and room for a set of them; `None` forgets both. Answers
+    /// [`crate::Reply::Done`]. Source: FLIXR, SEND_TIDX_ENC.
+    RegisterKeys {
+        /// The owner of the pages.
+        owner: OwnerId,
+        /// Its number among those of the owner. A rule that has it already is replaced, and its set forgotten.
+        number: u32,
+        /// The rule.
+        rule: Option<KeysRule>,
+    },
+    /// Read pages that the page index cannot exclude. Answers units, then [`crate::Reply::LastUnit`]. Source: FLIXR, READ_IDX.
+    ReadIndexed(IndexedRead),
     /// Write a checkpoint, so that the next open reads less log. Answers [`crate::Reply::Done`].
     Checkpoint,
     /// Make all batches durable that were answered before this command. Answers [`crate::Reply::Done`]. Source: NVMe,
@@ -76,11 +99,14 @@ impl Command {
                 t.pages.len() * 16 + t.program.link_bytes() + hidden + matcher
             }
             Self::ReadIndex { pages, .. } => pages.len() * 16,
+            Self::RegisterProgram { program, .. } => program.as_ref().map_or(0, |p| p.link_bytes()),
+            Self::ReadIndexed(read) => read.pages.len() * 16,
             Self::OpenView
             | Self::CloseView(_)
             | Self::AllocateExtents { .. }
             | Self::ListExtents
             | Self::BuildIndex(_)
+            | Self::RegisterKeys { .. }
             | Self::Checkpoint
             | Self::Flush
             | Self::OpenSession
@@ -104,6 +130,8 @@ pub struct Batch {
     pub index_rules: Vec<(OwnerId, Option<IndexRule>)>,
     /// Whether to answer with a view pinned at exactly this commit.
     pub pin: bool,
+    /// Whether to answer with the index entries of the pages that it writes. Source: FLIXR, UPDATE_HOST_INDEX.
+    pub answer_entries: bool,
     /// The session of the batch and its position there; `None` for a batch without a session.
     pub session: Option<SessionWrite>,
     /// Whether the batch may be answered before it is durable. It is durable once a later forced batch, or a

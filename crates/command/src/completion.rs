@@ -3,7 +3,7 @@
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, SessionId, Split, ViewId, VirtualTime};
 use lode_program::IndexEntry;
 
-use crate::{CommandError, ScanCounts, ScanUnit, Tag};
+use crate::{CommandError, PageWrite, ScanCounts, ScanUnit, Tag};
 
 /// The most bytes of an answer. A longer one is refused before its pages are read, so that a short command cannot
 /// take unlimited memory. With its frame, an answer fits the 1 GB limit of a connection.
@@ -55,6 +55,8 @@ pub enum Reply {
         commit: CommitNo,
         /// The view pinned at it, if the batch asked for one.
         view: Option<ViewId>,
+        /// The pages written, in the order of the batch, if it asked for their entries. An entry that is not there is not known.
+        entries: Vec<IndexedPage>,
     },
     /// The bytes asked for, in the order of the requests.
     Pages(Vec<PageBuf>),
@@ -78,6 +80,13 @@ pub enum Reply {
     IndexEntries(Vec<IndexedPage>),
     /// The task is over; the sum over its units.
     Scanned(ScanCounts),
+    /// The last unit of a read by the page index, which may answer nothing, and the sum over all its units.
+    LastUnit {
+        /// The unit.
+        unit: ScanUnit,
+        /// The sum.
+        counts: ScanCounts,
+    },
     /// A session, and the highest write sequence number that it has applied (0: none).
     Session {
         /// The session.
@@ -96,6 +105,13 @@ pub struct IndexedPage {
     pub len_bytes: u32,
     /// Its entry, if it has one.
     pub entry: Option<IndexEntry>,
+}
+
+impl IndexedPage {
+    /// A page of a batch, of whose entry nothing is known.
+    pub fn unknown(p: &PageWrite) -> Self {
+        Self { lpid: p.lpid, len_bytes: p.data.len() as u32, entry: None }
+    }
 }
 
 /// An extent and its owner.
@@ -118,7 +134,8 @@ impl Completion {
             Outcome::Done(Ok(Reply::Pages(pages))) => pages.iter().map(|p| p.len() as u64).sum(),
             Outcome::Done(Ok(Reply::Extents(e))) => e.len() as u64 * 8,
             Outcome::Done(Ok(Reply::ExtentList(e))) => e.len() as u64 * 16,
-            Outcome::Done(Ok(Reply::IndexEntries(e))) => {
+            Outcome::Done(Ok(Reply::LastUnit { unit, .. })) => unit.link_bytes(),
+            Outcome::Done(Ok(Reply::IndexEntries(e) | Reply::Committed { entries: e, .. })) => {
                 let entry_bytes = |e: &IndexedPage| e.entry.as_ref().map_or(0, IndexEntry::encoded_bytes);
                 e.iter().map(|e| 12 + entry_bytes(e) as u64).sum()
             }

@@ -41,6 +41,36 @@ pub enum CommandError {
     /// An owner without an index rule.
     #[error("owner {0} has no index rule")]
     NoIndexRule(OwnerId),
+    /// A program or keys that are not registered, or not any more.
+    #[error("owner {owner} has no registered {what} {number}")]
+    NotRegistered {
+        /// The owner.
+        owner: OwnerId,
+        /// "program" or "keys".
+        what: &'static str,
+        /// The number.
+        number: u32,
+    },
+    /// Keys that were not collected, or not from what the view shows.
+    #[error("keys {number} of owner {owner} were not collected at what view {view} shows")]
+    NoKeys {
+        /// The owner of the pages that have them.
+        owner: OwnerId,
+        /// The number of the registered keys.
+        number: u32,
+        /// The view.
+        view: ViewId,
+    },
+    /// The drive has no memory for a rule or a program. Nothing of it was registered.
+    #[error(
+        "the drive's memory for rules and programs is full: {needed_bytes} bytes are needed, {free_bytes} are free"
+    )]
+    NoMemory {
+        /// Bytes that it needs.
+        needed_bytes: u64,
+        /// Bytes that are free.
+        free_bytes: u64,
+    },
     /// The command contradicts itself or a limit of the drive.
     #[error("bad command: {0}")]
     Invalid(String),

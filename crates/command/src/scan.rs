@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   pages ─► page index (skip) ─► matcher (drop) ─┬─ hint: a byte a page ─────────────────────────────────────► unit
+//!              └─ whole: bytes of the page ─────────┼────────────────────────────────────────────────────────────────► unit
 //!                                                 └─ filter ─► hide rows ─► read the rest ─┬─ project ─► rows ───► unit
 //!                                                                                          └─ aggregate ─► groups ─► unit
 //! ```
 
 use std::sync::Arc;
 
-use lode_base::{ExtentId, Lpid, ViewId};
+use lode_base::{ExtentId, Lpid, PageBuf, ViewId};
 use lode_program::{Answer, GroupRows, Matcher, PageRows, Program, ScanCounts};
 
 use crate::HiddenRows;
@@ -33,6 +34,21 @@ pub struct ScanTask {
     pub hidden: Option<Arc<HiddenRows>>,
     /// Keys that a page has if a row of it passes the filter, for answers with [`lode_program::answer::Member::Matcher`].
     pub matcher: Option<Arc<Matcher>>,
+    /// How the page index is asked, if the answer asks it.
+    pub skip: Skip,
+}
+
+/// How a task asks the page index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Skip {
+    /// About many pages together first.
+    #[default]
+    Levels,
+    /// About each page. Source: FLIXR.
+    Each,
+    /// About each page, up to the first after which none can have a row that passes: the task's pages ascend by this column, of which
+    /// the host is sure. Source: FLIXR §4.6.
+    Sorted(u16),
 }
 
 /// Consecutive pages of one extent.
@@ -51,12 +67,30 @@ pub struct PageRange {
 pub struct ScanUnit {
     /// One entry for each page with an answer.
     pub pages: Vec<PageRows>,
+    /// Whole pages ([`Answer::Whole`] only).
+    pub whole: Vec<WholePage>,
     /// Partial groups, in the order in which they left the table ([`Answer::Aggregate`] only).
     pub groups: Vec<GroupRows>,
     /// One byte for each page that was considered ([`Answer::Hints`] only).
     pub hints: Vec<PageHints>,
     /// The counts of this unit.
     pub counts: ScanCounts,
+}
+
+/// A page as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholePage {
+    /// The page.
+    pub lpid: Lpid,
+    /// Its bytes.
+    pub bytes: PageBuf,
+}
+
+impl WholePage {
+    /// Bytes of the page on the link.
+    pub fn link_bytes(&self) -> u64 {
+        16 + self.bytes.len() as u64
+    }
 }
 
 /// For each of some consecutive pages, whether the host has to read it.
@@ -98,7 +132,8 @@ impl ScanUnit {
     /// Bytes of this unit on the link.
     pub fn link_bytes(&self) -> u64 {
         let pages: u64 = self.pages.iter().map(PageRows::link_bytes).sum();
+        let whole: u64 = self.whole.iter().map(WholePage::link_bytes).sum();
         let hints: u64 = self.hints.iter().map(PageHints::link_bytes).sum();
-        pages + hints + self.groups.iter().map(GroupRows::link_bytes).sum::<u64>()
+        pages + whole + hints + self.groups.iter().map(GroupRows::link_bytes).sum::<u64>()
     }
 }

@@ -26,7 +26,7 @@ pub fn run(d: &dyn Device, c: Command) -> Result<Reply, CommandError> {
 /// The error that the device answers.
 pub fn write(d: &dyn Device, batch: Batch) -> Result<(CommitNo, Option<ViewId>), CommandError> {
     match run(d, Command::Write(batch))? {
-        Reply::Committed { commit, view } => Ok((commit, view)),
+        Reply::Committed { commit, view, .. } => Ok((commit, view)),
         r => panic!("{r:?}"),
     }
 }

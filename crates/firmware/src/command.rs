@@ -9,7 +9,7 @@ pub(crate) fn run(core: &Core, c: Command) -> Result<Reply, CommandError> {
     match c {
         Command::Write(batch) => core.writer().write(batch),
         Command::Read { view, pages } => core.reader().read_pages(view, &pages),
-        Command::Scan(_) => unreachable!("a queue runs scans itself"),
+        Command::Scan(_) | Command::ReadIndexed(_) => unreachable!("a queue runs tasks itself"),
         Command::OpenView => {
             let (view, commit) = core.pages().versions().open();
             Ok(Reply::View { view, commit })
@@ -22,6 +22,15 @@ pub(crate) fn run(core: &Core, c: Command) -> Result<Reply, CommandError> {
         Command::ListExtents => core.reader().list_extents(),
         Command::BuildIndex(owner) => core.writer().build_index(owner),
         Command::ReadIndex { view, pages } => core.reader().read_index(view, &pages),
+        Command::RegisterProgram { owner, number, program } => {
+            core.pages().registered().set_program(owner, number, program).map(|()| Reply::Done)
+        }
+        Command::RegisterKeys { owner, number, rule } => {
+            // No commit is installed meanwhile, so that each one either was, or tells of what it changes.
+            let _state = core.state();
+            let newest = core.pages().versions().newest().raw();
+            core.pages().registered().set_keys(owner, number, rule, newest).map(|()| Reply::Done)
+        }
         Command::Checkpoint => {
             core.upkeep().checkpoint(false)?;
             Ok(Reply::Done)

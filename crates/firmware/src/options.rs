@@ -47,6 +47,10 @@ pub struct DriveOptions {
     pub inline_buffer_bytes: usize,
     /// How often each log page is written, 1 or 2: a damaged page is read from its copy.
     pub log_copies: u32,
+    /// Memory for index rules, in bytes.
+    pub rules_bytes_max: u64,
+    /// Memory for programs and sets of keys that hosts register, in bytes.
+    pub registered_bytes_max: u64,
     /// Which EBLOCK GC empties next.
     pub gc_policy: GcPolicy,
     /// Share of the EBLOCKs that is never filled, in percent, so that GC always finds something to gain.
@@ -92,6 +96,8 @@ impl Default for DriveOptions {
             inline_bytes_max: 2 << 10,
             inline_buffer_bytes: 4 << 20,
             log_copies: 2,
+            rules_bytes_max: 64 << 20,
+            registered_bytes_max: 16 << 20,
             gc_policy: GcPolicy::default(),
             over_provision_percent: 7,
             gc_free_eblocks_max: 8,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use common::*;
 use lode_base::OwnerId;
-use lode_command::{Answer, Batch, Command, CommandError, Device, PageRange, ReadRequest, Reply, ScanTask};
+use lode_command::{
+    Answer, Batch, Command, CommandError, Device, PageRange, ReadRequest, Reply, ScanTask, Skip,
+};
 use lode_firmware::Drive;
 use lode_program::Program;
 
@@ -93,6 +95,7 @@ fn a_column_that_is_named_many_times_is_not_answered() {
             limit_rows: None,
             hidden: None,
             matcher: None,
+            skip: Skip::Levels,
         })
     };
     let mut q = d.open_queue(1).unwrap();

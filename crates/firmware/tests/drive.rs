@@ -11,7 +11,7 @@ use common::*;
 use lode_base::{Geometry, OwnerId, PageBuf, VirtualTime};
 use lode_command::{
     Align, Answer, Batch, Command, CommandError, Device, Outcome, PageRange, PageWrite, Reply, ScanTask,
-    Until,
+    Skip, Until,
 };
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
@@ -125,6 +125,7 @@ fn a_scan_skips_answers_and_is_narrowed_and_cancelled() {
             limit_rows: None,
             hidden: None,
             matcher: None,
+            skip: Skip::Levels,
         })
     };
     let mut q = d.open_queue(2).unwrap();

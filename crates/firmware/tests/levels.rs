@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use common::*;
 use lode_base::{ExtentId, OwnerId, ViewId, VirtualTime};
-use lode_command::{Answer, Batch, Command, Device, Outcome, PageRange, Reply, ScanCounts, ScanTask, Until};
+use lode_command::{
+    Answer, Batch, Command, Device, Outcome, PageRange, Reply, ScanCounts, ScanTask, Skip, Until,
+};
 use lode_firmware::Drive;
 use lode_page::{DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -44,6 +46,7 @@ fn scan(
         limit_rows: None,
         hidden: None,
         matcher: None,
+        skip: Skip::Levels,
     };
     let mut q = d.open_queue(1).unwrap();
     q.submit(VirtualTime::ZERO, Command::Scan(task)).unwrap();

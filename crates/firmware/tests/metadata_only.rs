@@ -9,7 +9,7 @@ use common::*;
 use lode_base::{ExtentId, Geometry, OwnerId, PageBuf, Profile, VirtualTime};
 use lode_command::{
     Align, Answer, Batch, Command, CommandError, Device, Outcome, PageRange, PageWrite, ReadRequest, Reply,
-    ScanTask, Until,
+    ScanTask, Skip, Until,
 };
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
@@ -153,6 +153,7 @@ fn pages_read_as_nothing_and_what_needs_their_bytes_is_refused() {
         limit_rows: None,
         hidden: None,
         matcher: None,
+        skip: Skip::Levels,
     };
     let index_rules = vec![(OwnerId::new(1), Some(rule()))];
     for c in [

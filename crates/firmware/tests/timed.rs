@@ -8,7 +8,7 @@ use common::*;
 use lode_base::{ExtentId, Geometry, PageBuf, Part, Profile, Split, ViewId, VirtualDuration, VirtualTime};
 use lode_command::{
     Align, Answer, Batch, Command, Completion, Device, Outcome, PageRange, PageWrite, Queue, ReadRequest,
-    Reply, ScanTask, Until,
+    Reply, ScanTask, Skip, Until,
 };
 use lode_firmware::{Drive, DriveOptions, ScanPlacement};
 use lode_flash::Medium;
@@ -108,6 +108,7 @@ impl Timed {
             limit_rows: None,
             hidden: None,
             matcher: None,
+            skip: Skip::Levels,
         };
         q.submit(begin, Command::Scan(task)).unwrap();
         let (mut now, mut out) = (begin, Vec::new());
@@ -340,6 +341,7 @@ fn groups_cost_cycles_and_save_the_link() {
             limit_rows: None,
             hidden: None,
             matcher: None,
+            skip: Skip::Levels,
         };
         q.submit(at, Command::Scan(task)).unwrap();
         let (mut now, mut out, mut bytes) = (at, Vec::new(), 0);

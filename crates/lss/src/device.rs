@@ -223,6 +223,9 @@ impl LssQueue {
                 ))
             }
             Command::BuildIndex(_) => Ok(Reply::Indexed { pages: 0 }),
+            Command::RegisterProgram { .. } | Command::RegisterKeys { .. } | Command::ReadIndexed(_) => {
+                Err(CommandError::Invalid("a drive of 4 KB blocks has no page index".into()))
+            }
             Command::Checkpoint => store.checkpoint_now(clock).map(|()| Reply::Done),
             // Every batch is durable by the time it is answered.
             Command::Flush => Ok(Reply::Done),

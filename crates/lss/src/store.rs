@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PAGE_BYTES_LIMIT, PAGE_BYTES_MIN, PageBuf, ViewId};
-use lode_command::{Align, Batch, CommandError, ExtentInfo, PageRange, ReadRequest, Reply};
+use lode_command::{Align, Batch, CommandError, ExtentInfo, IndexedPage, PageRange, ReadRequest, Reply};
 use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::{BLOCK_BYTES, Blocks};
@@ -176,7 +176,9 @@ impl Store {
                     next += u64::from(!b.is_empty());
                     // The batches of a group become visible together.
                     let view = b.pin.then(|| ViewId::new(map.open_view(views).0));
-                    Reply::Committed { commit: CommitNo::new(if b.pin { map.commit } else { next }), view }
+                    let commit = CommitNo::new(if b.pin { map.commit } else { next });
+                    let pages = b.writes.iter().filter(|_| b.answer_entries);
+                    Reply::Committed { commit, view, entries: pages.map(IndexedPage::unknown).collect() }
                 })
             };
             answers.into_iter().zip(&batches).map(reply).collect()

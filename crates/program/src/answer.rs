@@ -12,6 +12,8 @@ pub enum Answer {
     Mapped,
     /// The identities of pages that the page index cannot exclude.
     Index,
+    /// The pages that the page index cannot exclude, whole: their bytes as they were written. The host filters.
+    Whole,
     /// A byte for each page: whether the host has to read it. The page index and the matcher decide, and with `filter` the
     /// filter does so too, up to the first row that passes.
     Hints {
@@ -54,8 +56,8 @@ pub enum Member {
 }
 
 impl Answer {
-    /// Every answer.
-    pub const ALL: [Self; 7] = [
+    /// Every answer. The wire has their places here.
+    pub const ALL: [Self; 8] = [
         Self::Mapped,
         Self::Index,
         Self::Hints { filter: false },
@@ -63,6 +65,7 @@ impl Answer {
         Self::Pages,
         Self::Rows,
         Self::Aggregate,
+        Self::Whole,
     ];
 
     /// The members that the drive needs for this answer, in the order in which they see a page. An answer without
@@ -70,7 +73,7 @@ impl Answer {
     pub const fn members(self) -> &'static [Member] {
         match self {
             Self::Mapped => &[],
-            Self::Index => &[Member::PageIndex],
+            Self::Index | Self::Whole => &[Member::PageIndex],
             Self::Hints { filter: false } => &[Member::PageIndex, Member::Matcher],
             Self::Hints { filter: true } | Self::Pages | Self::Rows => {
                 &[Member::PageIndex, Member::Matcher, Member::Filter]

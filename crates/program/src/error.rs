@@ -40,6 +40,9 @@ pub enum ProgramError {
     /// An index rule that contradicts itself.
     #[error("bad index rule: {0}")]
     BadRule(&'static str),
+    /// Keys that no set collects.
+    #[error("bad set of keys: {0}")]
+    BadKeys(&'static str),
     /// Malformed bytes.
     #[error("corrupt {what} at byte {at}")]
     Corrupt {

@@ -39,7 +39,7 @@ pub use error::{EvalError, ProgramError};
 pub use eval::{ColumnSource, Meter, select};
 pub use expr::{ArithOp, CompareOp, Expr};
 pub use index::{IndexEntry, IndexKind, IndexRule, may_match};
-pub use keys::{BITMAP_BITS_MAX, KEYS_MAX, KeySet};
+pub use keys::{BITMAP_BITS_MAX, KEYS_MAX, KeyCollector, KeySet, KeysForm, keys_agree};
 pub use matcher::Matcher;
 pub use order_key::{key_of, value_of};
 pub use passed::Passed;

@@ -91,7 +91,7 @@ impl Writer<'_> {
                 let Outcome::Done(result) = c.outcome else { panic!("a batch has no parts") };
                 match (under_way.remove(&c.tag.0).expect("each is answered once"), result) {
                     (Asked::Fails, Err(CommandError::NoSuchExtent(_))) => {}
-                    (Asked::Write(n, pin), Ok(Reply::Committed { commit, view })) => {
+                    (Asked::Write(n, pin), Ok(Reply::Committed { commit, view, .. })) => {
                         self.acknowledged.fetch_add(1, Ordering::SeqCst);
                         assert_eq!(n, newest + 1, "batches are answered in order");
                         newest = n;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lode_base::{CommitNo, ExtentId, OwnerId, PageBuf, TableId, ViewId, VirtualTime};
 use lode_command::{
     Align, Answer, Batch, Command, CommandError, Device, DeviceError, Outcome, PageRange, PageWrite, Queue,
-    ReadRequest, Reply, ScanTask, SessionWrite, Tag, Until,
+    ReadRequest, Reply, ScanTask, SessionWrite, Skip, Tag, Until,
 };
 use lode_firmware::Drive;
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, encode};
@@ -69,6 +69,7 @@ fn scan(view: ViewId, e: ExtentId, answer: Answer) -> Command {
         limit_rows: None,
         hidden: None,
         matcher: None,
+        skip: Skip::Levels,
     })
 }
 
@@ -89,7 +90,7 @@ fn text(q: &mut dyn Queue, c: Command) -> (String, Option<Reply>) {
         text += &format!("{:?}\n", u.counts);
     }
     text += &match &end {
-        Ok(Reply::Committed { commit, view }) => format!("{commit:?} {}", view.is_some()),
+        Ok(Reply::Committed { commit, view, .. }) => format!("{commit:?} {}", view.is_some()),
         Ok(Reply::View { commit, .. }) => format!("view of {commit:?}"),
         Ok(Reply::Pages(pages)) => format!("{:?}", pages.iter().map(|p| p.to_vec()).collect::<Vec<_>>()),
         Ok(Reply::Session { highest, .. }) => format!("a session at {highest}"),

@@ -13,7 +13,7 @@ use std::ops::Range;
 use lode_base::{CommitNo, Lpid, OwnerId, PageBuf, PageBufMut, TableId};
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, encode};
 use lode_program::index::bitmap::{self, Bitmap};
-use lode_program::index::bloom::Bloom;
+use lode_program::index::bloom::BLOOM;
 use lode_program::index::range::RANGE;
 use lode_program::index::{Bounds, KeptColumn, KindColumns, kept};
 use lode_program::{IndexEntry, IndexRule, key_of};
@@ -62,7 +62,7 @@ pub(crate) fn index_rule(columns: &[u16]) -> IndexRule {
     if let [first, other] = *columns {
         let values: Vec<Value> = (0..40).map(Value::Int).collect();
         kinds.push((&Bitmap, vec![KeptColumn { column: first, form: bitmap::domain(&values) }]));
-        kinds.push((&Bloom, vec![KeptColumn { column: other, form: 20u16.to_le_bytes().into() }]));
+        kinds.push((&BLOOM, vec![KeptColumn { column: other, form: 20u16.to_le_bytes().into() }]));
     }
     IndexRule::of_kinds(schema(), kinds).expect("the columns are those of the schema")
 }

@@ -1,14 +1,18 @@
 //! Commands: a byte that says which, then
 //!
 //! ```text
-//!   1 write:    pin 1, session 1 [session 8, number 8], leave 8, trims n x 8, releases n x 8,
+//!   1 write:    pin 1, entries 1, session 1 [session 8, number 8], leave 8, trims n x 8, releases n x 8,
 //!               rules n x (owner 4, some 1 [rule]), pages n x (LPID 8, alignment 1), then the bytes of each page, long
 //!   2 read:     some view 1 [view 8], requests n x (LPID 8, part 1 [from 4, to 4])
-//!   3 scan:     view 8, answer 1, unit pages 4, limit 1 [rows 8], ranges, hidden, some matcher 1 [matcher], program
+//!   3 scan:     view 8, answer 1, unit pages 4, limit 1 [rows 8], ranges, hidden, some matcher 1 [matcher], skip, program
 //!   4 open view      5 close view: 8      6 allocate: owner 4, count 4      7 list extents
 //!   8 build index: owner 4                9 read index: view 8, ranges
 //!   10 checkpoint    11 open session      12 resume session: 8              13 close session: 8
-//!   14 flush
+//!   14 flush         15 register program: owner 4, number 4, some 1 [program]
+//!   16 register keys: owner 4, number 4, some 1 [column 2, all rows 1, bytes 4 (0: folded)]
+//!   17 read indexed: view 8, owner 4, program 4, unit pages 4, skip, collect 1 [keys 4],
+//!                    among 1 [owner 4, keys 4, program 4, column 2], ranges
+//!   skip: 0 levels, 1 each, 2 sorted: column 2
 //!   ranges: n x (extent 8, first 2, count 2)          hidden: n x (LPID 8, rows n x number 4), all ascending
 //! ```
 //!
@@ -21,9 +25,11 @@ use lode_base::wire::{Malformed, Reader, Writer};
 use lode_base::{EXTENT_PAGES, OwnerId, SessionId, ViewId};
 use lode_program::matcher::{put_matcher, take_matcher};
 use lode_program::wire::{put_program, put_rule, take_program, take_rule};
+use lode_program::{KeysForm, Program};
 
 use crate::{
-    Align, Answer, Batch, Command, HiddenRows, PageRange, PageWrite, ReadRequest, ScanTask, SessionWrite,
+    Align, Among, Answer, Batch, Command, HiddenRows, IndexedRead, KeysRule, PageRange, PageWrite,
+    ReadRequest, ScanTask, SessionWrite, Skip,
 };
 
 /// Values that replace those of the command on the wire, since the sender may use its own numbers.
@@ -34,6 +40,9 @@ pub struct Instead {
     /// The position of a batch in its session.
     pub session: Option<SessionWrite>,
 }
+
+/// The bytes of a set that is folded: no other has none.
+const FOLDED: u32 = 0;
 
 /// Writes a command.
 pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
@@ -74,6 +83,7 @@ pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
             if let Some(matcher) = &t.matcher {
                 put_matcher(w, matcher);
             }
+            put_skip(w, t.skip);
             put_program(w, &t.program);
         }
         Command::OpenView => w.u8(4),
@@ -107,6 +117,46 @@ pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
             w.u64(s.raw());
         }
         Command::Flush => w.u8(14),
+        Command::RegisterProgram { owner, number, program } => {
+            w.u8(15);
+            w.u32(owner.raw());
+            w.u32(*number);
+            w.flag(program.is_some());
+            if let Some(program) = program {
+                put_program(w, program);
+            }
+        }
+        Command::RegisterKeys { owner, number, rule } => {
+            w.u8(16);
+            w.u32(owner.raw());
+            w.u32(*number);
+            w.flag(rule.is_some());
+            if let Some(KeysRule { column, all_rows, form }) = rule {
+                w.u16(*column);
+                w.flag(*all_rows);
+                w.u32(if let KeysForm::Sized { bytes_max } = form { *bytes_max } else { FOLDED });
+            }
+        }
+        Command::ReadIndexed(read) => {
+            w.u8(17);
+            w.u64(view(read.view));
+            w.u32(read.owner.raw());
+            w.u32(read.program);
+            w.u32(read.unit_pages);
+            put_skip(w, read.skip);
+            w.flag(read.collect.is_some());
+            if let Some(keys) = read.collect {
+                w.u32(keys);
+            }
+            w.flag(read.among.is_some());
+            if let Some(Among { owner, keys, program, column }) = read.among {
+                w.u32(owner.raw());
+                w.u32(keys);
+                w.u32(program);
+                w.u16(column);
+            }
+            put_ranges(w, &read.pages);
+        }
     }
 }
 
@@ -126,19 +176,27 @@ pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
         3 => {
             let view = view(r)?;
             let answer = *Answer::ALL.get(usize::from(r.u8()?)).ok_or(r.bad("no level of answers"))?;
-            let unit_pages = r.u32()?;
-            if unit_pages == 0 {
-                return Err(r.bad("a scan in units of 0 pages"));
-            }
+            let unit_pages = take_unit_pages(r)?;
             let limit_rows = if r.flag()? { Some(r.u64()?) } else { None };
             let pages = take_ranges(r)?;
             let hidden = take_hidden(r)?;
             let matcher = if r.flag()? { Some(Arc::new(take_matcher(r)?)) } else { None };
+            let skip = take_skip(r)?;
             let program = Arc::new(take_program(r)?);
             if (answer == Answer::Aggregate) != program.aggregation().is_some() {
                 return Err(r.bad("a program that does not answer what is asked"));
             }
-            Command::Scan(ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher })
+            Command::Scan(ScanTask {
+                view,
+                pages,
+                program,
+                answer,
+                unit_pages,
+                limit_rows,
+                hidden,
+                matcher,
+                skip,
+            })
         }
         4 => Command::OpenView,
         5 => Command::CloseView(view(r)?),
@@ -151,7 +209,75 @@ pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
         12 => Command::ResumeSession(SessionId::new(r.u64()?)),
         13 => Command::CloseSession(SessionId::new(r.u64()?)),
         14 => Command::Flush,
+        15 => {
+            let (owner, number) = (OwnerId::new(r.u32()?), r.u32()?);
+            let program = if r.flag()? { Some(take_program(r)?) } else { None };
+            if program.as_ref().is_some_and(|p: &Program| p.aggregation().is_some()) {
+                return Err(r.bad("a registered program with an aggregation"));
+            }
+            Command::RegisterProgram { owner, number, program: program.map(Arc::new) }
+        }
+        16 => {
+            let (owner, number) = (OwnerId::new(r.u32()?), r.u32()?);
+            let rule = |r: &mut Reader<'_>| {
+                let (column, all_rows) = (r.u16()?, r.flag()?);
+                let form = match r.u32()? {
+                    FOLDED => KeysForm::Folded,
+                    bytes_max => KeysForm::Sized { bytes_max },
+                };
+                Ok::<_, Malformed>(KeysRule { column, all_rows, form })
+            };
+            Command::RegisterKeys { owner, number, rule: if r.flag()? { Some(rule(r)?) } else { None } }
+        }
+        17 => {
+            let (view, owner, program) = (view(r)?, OwnerId::new(r.u32()?), r.u32()?);
+            let (unit_pages, skip) = (take_unit_pages(r)?, take_skip(r)?);
+            let collect = if r.flag()? { Some(r.u32()?) } else { None };
+            let among = |r: &mut Reader<'_>| {
+                let owner = OwnerId::new(r.u32()?);
+                Ok::<_, Malformed>(Among { owner, keys: r.u32()?, program: r.u32()?, column: r.u16()? })
+            };
+            let among = if r.flag()? { Some(among(r)?) } else { None };
+            let pages = take_ranges(r)?;
+            Command::ReadIndexed(IndexedRead {
+                view,
+                owner,
+                program,
+                pages,
+                unit_pages,
+                skip,
+                collect,
+                among,
+            })
+        }
         _ => return Err(r.bad("no kind of command")),
+    })
+}
+
+fn take_unit_pages(r: &mut Reader<'_>) -> Result<u32, Malformed> {
+    match r.u32()? {
+        0 => Err(r.bad("a scan in units of 0 pages")),
+        pages => Ok(pages),
+    }
+}
+
+fn put_skip(w: &mut Writer<'_>, skip: Skip) {
+    match skip {
+        Skip::Levels => w.u8(0),
+        Skip::Each => w.u8(1),
+        Skip::Sorted(column) => {
+            w.u8(2);
+            w.u16(column);
+        }
+    }
+}
+
+fn take_skip(r: &mut Reader<'_>) -> Result<Skip, Malformed> {
+    Ok(match r.u8()? {
+        0 => Skip::Levels,
+        1 => Skip::Each,
+        2 => Skip::Sorted(r.u16()?),
+        _ => return Err(r.bad("no way to ask the page index")),
     })
 }
 
@@ -221,6 +347,7 @@ fn take_request(r: &mut Reader<'_>) -> Result<ReadRequest, Malformed> {
 
 fn put_batch(w: &mut Writer<'_>, b: &Batch, session: Option<SessionWrite>) {
     w.flag(b.pin);
+    w.flag(b.answer_entries);
     w.flag(session.is_some());
     if let Some(s) = session {
         w.u64(s.session.raw());
@@ -248,7 +375,7 @@ fn put_batch(w: &mut Writer<'_>, b: &Batch, session: Option<SessionWrite>) {
 }
 
 fn take_batch(r: &mut Reader<'_>) -> Result<Batch, Malformed> {
-    let pin = r.flag()?;
+    let (pin, answer_entries) = (r.flag()?, r.flag()?);
     let session = match r.flag()? {
         false => None,
         true => Some(SessionWrite { session: SessionId::new(r.u64()?), wsn: r.u64()? }),
@@ -270,5 +397,15 @@ fn take_batch(r: &mut Reader<'_>) -> Result<Batch, Malformed> {
     for (lpid, align) in names {
         writes.push(PageWrite { lpid, data: r.long()?, align });
     }
-    Ok(Batch { writes, trims, releases, index_rules, pin, session, unforced: false, leave_bytes })
+    Ok(Batch {
+        writes,
+        trims,
+        releases,
+        index_rules,
+        pin,
+        answer_entries,
+        session,
+        unforced: false,
+        leave_bytes,
+    })
 }

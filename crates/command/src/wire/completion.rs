@@ -3,10 +3,11 @@
 //! ```text
 //!   tag 8, time 8, what it was spent on 6 x 8, then a byte that says which outcome:
 //!   0 unit:  pages n x (LPID 8, rows 4, slots 1 [n x 4], columns), groups n x (rows 4, columns),
-//!            hints n x (LPID of the first 8, bytes), counts 9 x 8
-//!   1 done   2 committed: 8, view 1 [8]    3 pages: n, each long    4 view: 8, commit 8    5 extents: n x 8
+//!            hints n x (LPID of the first 8, bytes), whole pages n x (LPID 8), counts 9 x 8, then the bytes of each, long
+//!   1 done   2 committed: 8, view 1 [8], entries as in 8    3 pages: n, each long    4 view: 8, commit 8    5 extents: n x 8
 //!   6 list:  n x (extent 8, owner 4, known 1 [pages 4])             7 indexed: 8
 //!   8 index entries: n x (LPID 8, some 1 [entry])    9 scanned: counts    10 session: 8, highest 8    11 an error
+//!   12 last unit: unit, counts
 //!   columns: n, each a column
 //! ```
 
@@ -22,7 +23,7 @@ use lode_program::wire::{put_entry, take_entry};
 use super::error::{put_error, take_error};
 use crate::{
     Completion, ExtentInfo, GroupRows, IndexedPage, Outcome, PageHints, PageRows, Reply, ScanCounts,
-    ScanUnit, Tag,
+    ScanUnit, Tag, WholePage,
 };
 
 /// The longest time of a completion's part that is accepted, so that sums of parts do not overflow.
@@ -71,13 +72,14 @@ pub fn take_completion(r: &mut Reader<'_>, g: &Geometry) -> Result<Completion, M
 fn put_reply(w: &mut Writer<'_>, reply: &Reply) {
     match reply {
         Reply::Done => w.u8(1),
-        Reply::Committed { commit, view } => {
+        Reply::Committed { commit, view, entries } => {
             w.u8(2);
             w.u64(commit.raw());
             w.flag(view.is_some());
             if let Some(view) = view {
                 w.u64(view.raw());
             }
+            put_entries(w, entries);
         }
         Reply::Pages(pages) => {
             w.u8(3);
@@ -112,15 +114,12 @@ fn put_reply(w: &mut Writer<'_>, reply: &Reply) {
         }
         Reply::IndexEntries(entries) => {
             w.u8(8);
-            w.count(entries.len());
-            for IndexedPage { lpid, len_bytes, entry } in entries {
-                w.u64(lpid.raw());
-                w.u32(*len_bytes);
-                w.flag(entry.is_some());
-                if let Some(entry) = entry {
-                    put_entry(w, entry);
-                }
-            }
+            put_entries(w, entries);
+        }
+        Reply::LastUnit { unit, counts } => {
+            w.u8(12);
+            put_unit(w, unit);
+            put_counts(w, counts);
         }
         Reply::Scanned(counts) => {
             w.u8(9);
@@ -139,14 +138,12 @@ fn take_reply(r: &mut Reader<'_>, kind: u8) -> Result<Reply, Malformed> {
         1 => Reply::Done,
         2 => {
             let commit = CommitNo::new(r.u64()?);
-            Reply::Committed { commit, view: if r.flag()? { Some(ViewId::new(r.u64()?)) } else { None } }
+            let view = if r.flag()? { Some(ViewId::new(r.u64()?)) } else { None };
+            Reply::Committed { commit, view, entries: take_entries(r)? }
         }
         3 => {
             let count = r.count(4)?;
-            // A page may keep the whole message in memory. So only a single page shares it; of several, each gets its
-            // own memory.
-            let own = |p: PageBuf| if count == 1 { p } else { PageBuf::copy_from(&p) };
-            Reply::Pages((0..count).map(|_| r.long().map(own)).collect::<Result<_, _>>()?)
+            Reply::Pages((0..count).map(|_| Ok(own(r.long()?, count))).collect::<Result<_, Malformed>>()?)
         }
         4 => Reply::View { view: ViewId::new(r.u64()?), commit: CommitNo::new(r.u64()?) },
         5 => Reply::Extents((0..r.count(8)?).map(|_| r.extent()).collect::<Result<_, _>>()?),
@@ -158,21 +155,38 @@ fn take_reply(r: &mut Reader<'_>, kind: u8) -> Result<Reply, Malformed> {
             Reply::ExtentList((0..r.count(13)?).map(|_| info(r)).collect::<Result<_, Malformed>>()?)
         }
         7 => Reply::Indexed { pages: r.u64()? },
-        8 => {
-            let entry = |r: &mut Reader<'_>| {
-                let (lpid, len_bytes) = (r.lpid()?, r.u32()?);
-                Ok(IndexedPage {
-                    lpid,
-                    len_bytes,
-                    entry: if r.flag()? { Some(take_entry(r)?) } else { None },
-                })
-            };
-            Reply::IndexEntries((0..r.count(13)?).map(|_| entry(r)).collect::<Result<_, Malformed>>()?)
-        }
+        8 => Reply::IndexEntries(take_entries(r)?),
         9 => Reply::Scanned(take_counts(r)?),
+        12 => Reply::LastUnit { unit: take_unit(r)?, counts: take_counts(r)? },
         10 => Reply::Session { session: SessionId::new(r.u64()?), highest: r.u64()? },
         _ => return Err(r.bad("no kind of outcome")),
     })
+}
+
+/// A page of a message with so many. It may keep the whole message in memory. So only a single page shares it; of several, each gets
+/// its own memory.
+fn own(p: PageBuf, pages: usize) -> PageBuf {
+    if pages == 1 { p } else { PageBuf::copy_from(&p) }
+}
+
+fn put_entries(w: &mut Writer<'_>, entries: &[IndexedPage]) {
+    w.count(entries.len());
+    for IndexedPage { lpid, len_bytes, entry } in entries {
+        w.u64(lpid.raw());
+        w.u32(*len_bytes);
+        w.flag(entry.is_some());
+        if let Some(entry) = entry {
+            put_entry(w, entry);
+        }
+    }
+}
+
+fn take_entries(r: &mut Reader<'_>) -> Result<Vec<IndexedPage>, Malformed> {
+    let entry = |r: &mut Reader<'_>| {
+        let (lpid, len_bytes) = (r.lpid()?, r.u32()?);
+        Ok(IndexedPage { lpid, len_bytes, entry: if r.flag()? { Some(take_entry(r)?) } else { None } })
+    };
+    (0..r.count(13)?).map(|_| entry(r)).collect()
 }
 
 fn put_columns(w: &mut Writer<'_>, columns: &[Column]) {
@@ -211,7 +225,10 @@ fn put_unit(w: &mut Writer<'_>, u: &ScanUnit) {
         w.u64(h.first.raw());
         w.bytes(&h.bytes);
     }
+    w.count(u.whole.len());
+    u.whole.iter().for_each(|p| w.u64(p.lpid.raw()));
     put_counts(w, &u.counts);
+    u.whole.iter().for_each(|p| w.long(&p.bytes));
 }
 
 fn take_unit(r: &mut Reader<'_>) -> Result<ScanUnit, Malformed> {
@@ -241,7 +258,11 @@ fn take_unit(r: &mut Reader<'_>) -> Result<ScanUnit, Malformed> {
         Ok(PageHints { first, bytes: bytes.to_vec() })
     };
     let hints = (0..r.count(12)?).map(|_| hints(r)).collect::<Result<_, Malformed>>()?;
-    Ok(ScanUnit { pages, groups, hints, counts: take_counts(r)? })
+    let names = (0..r.count(8)?).map(|_| r.lpid()).collect::<Result<Vec<_>, _>>()?;
+    let counts = take_counts(r)?;
+    let whole = |lpid| Ok(WholePage { lpid, bytes: own(r.long()?, names.len()) });
+    let whole = names.iter().copied().map(whole).collect::<Result<_, Malformed>>()?;
+    Ok(ScanUnit { pages, whole, groups, hints, counts })
 }
 
 fn put_counts(w: &mut Writer<'_>, c: &ScanCounts) {

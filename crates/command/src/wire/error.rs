@@ -5,13 +5,15 @@
 //!   4 view closed: 8   5 too many views: 4   6 no such extent: 8   7 no index rule: 4   8 invalid: text
 //!   9 bad page: LPID, text   10 overflow: LPID   11 wrong sequence: session 8, number 8, highest 8
 //!   12 no such session: 8   13 too many sessions: 4   14 no content   15 cancelled   16 medium: text   17 read-only: text
-//!   18 time out of range: time 8, last time 8
+//!   18 time out of range: time 8, last time 8   19 medium full: text   20 not registered: owner 4, keys 1, number 4
+//!   21 no keys: owner 4, number 4, view 8   22 no memory: needed 8, free 8
 //!   of a device:   1 queue depth: got 4, most 4   2 gone: text
 //! ```
 
 use lode_base::wire::{Malformed, Reader, Writer};
 use lode_base::{Geometry, OwnerId, SessionId, ViewId, VirtualTime};
 
+use crate::indexed::{KEYS, PROGRAM};
 use crate::{CommandError, DeviceError};
 
 pub(super) fn put_error(w: &mut Writer<'_>, e: &CommandError) {
@@ -84,6 +86,23 @@ pub(super) fn put_error(w: &mut Writer<'_>, e: &CommandError) {
             w.u8(19);
             w.text(what);
         }
+        CommandError::NotRegistered { owner, what, number } => {
+            w.u8(20);
+            w.u32(owner.raw());
+            w.flag(*what == KEYS);
+            w.u32(*number);
+        }
+        CommandError::NoKeys { owner, number, view } => {
+            w.u8(21);
+            w.u32(owner.raw());
+            w.u32(*number);
+            w.u64(view.raw());
+        }
+        CommandError::NoMemory { needed_bytes, free_bytes } => {
+            w.u8(22);
+            w.u64(*needed_bytes);
+            w.u64(*free_bytes);
+        }
         CommandError::ReadOnly(what) => {
             w.u8(17);
             w.text(what);
@@ -128,6 +147,17 @@ pub(super) fn take_error(r: &mut Reader<'_>, g: &Geometry) -> Result<CommandErro
             let (at, max) = (VirtualTime::from_ps(r.u64()?), VirtualTime::from_ps(r.u64()?));
             CommandError::TimeOutOfRange { at, max }
         }
+        20 => CommandError::NotRegistered {
+            owner: OwnerId::new(r.u32()?),
+            what: if r.flag()? { KEYS } else { PROGRAM },
+            number: r.u32()?,
+        },
+        21 => CommandError::NoKeys {
+            owner: OwnerId::new(r.u32()?),
+            number: r.u32()?,
+            view: ViewId::new(r.u64()?),
+        },
+        22 => CommandError::NoMemory { needed_bytes: r.u64()?, free_bytes: r.u64()? },
         _ => return Err(r.bad("no kind of error")),
     })
 }

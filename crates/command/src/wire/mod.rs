@@ -22,4 +22,4 @@ pub use error::{put_device_error, take_device_error};
 pub use identity::{put_identity, take_identity};
 
 /// Version of all that this module writes.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;

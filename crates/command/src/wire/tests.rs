@@ -9,7 +9,7 @@ use lode_base::{
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Schema, Value};
 use lode_program::matcher::Limits;
-use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Matcher, Program};
+use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, KeysForm, Matcher, Program};
 use proptest::prelude::*;
 
 use super::*;
@@ -41,6 +41,7 @@ fn commands() -> Vec<Command> {
         releases: vec![extent(8), extent(9)],
         index_rules: vec![(OwnerId::new(4), Some(rule)), (OwnerId::new(5), None)],
         pin: true,
+        answer_entries: true,
         session: Some(SessionWrite { session: SessionId::new(77), wsn: 12 }),
         unforced: false,
         leave_bytes: 1 << 40,
@@ -68,7 +69,20 @@ fn commands() -> Vec<Command> {
             limit_rows,
             hidden: hidden.map(|h| Arc::new(h.clone())),
             matcher: hidden.map(|_| Arc::new(matcher.clone())),
+            skip: if limit_rows.is_some() { Skip::Sorted(1) } else { Skip::Each },
         })
+    };
+    let registered = Arc::new(rows.clone());
+    let keys = |form| KeysRule { column: 1, all_rows: true, form };
+    let read = IndexedRead {
+        view: ViewId::new(3),
+        owner: OwnerId::new(4),
+        program: 9,
+        pages: pages.clone(),
+        unit_pages: 64,
+        skip: Skip::Levels,
+        collect: Some(1),
+        among: Some(Among { owner: OwnerId::new(5), keys: 2, program: 8, column: 3 }),
     };
     let requests = vec![
         ReadRequest { lpid: extent(5).page(1), range: None },
@@ -88,6 +102,17 @@ fn commands() -> Vec<Command> {
         Command::ListExtents,
         Command::BuildIndex(OwnerId::new(4)),
         Command::ReadIndex { view: ViewId::new(3), pages },
+        Command::RegisterProgram { owner: OwnerId::new(4), number: 9, program: Some(registered) },
+        Command::RegisterProgram { owner: OwnerId::new(4), number: 9, program: None },
+        Command::RegisterKeys { owner: OwnerId::new(4), number: 1, rule: Some(keys(KeysForm::Folded)) },
+        Command::RegisterKeys {
+            owner: OwnerId::new(4),
+            number: 1,
+            rule: Some(keys(KeysForm::Sized { bytes_max: 4096 })),
+        },
+        Command::RegisterKeys { owner: OwnerId::new(4), number: 1, rule: None },
+        Command::ReadIndexed(IndexedRead { collect: None, among: None, ..read.clone() }),
+        Command::ReadIndexed(read),
         Command::Checkpoint,
         Command::Flush,
         Command::OpenSession,
@@ -113,6 +138,10 @@ fn outcomes() -> Vec<Outcome> {
             PageRows { lpid: extent(5).page(1), rows: 2, columns: columns.clone(), slots: Some(vec![4, 9]) },
             PageRows { lpid: extent(5).page(2), rows: 0, columns: vec![], slots: None },
         ],
+        whole: vec![
+            WholePage { lpid: extent(5).page(7), bytes: PageBuf::copy_from(&[7; 100]) },
+            WholePage { lpid: extent(5).page(8), bytes: PageBuf::copy_from(&[8; 64]) },
+        ],
         groups: vec![GroupRows { rows: 2, columns }],
         hints: vec![
             PageHints { first: extent(5).page(1), bytes: vec![0, 1, 1] },
@@ -125,21 +154,23 @@ fn outcomes() -> Vec<Outcome> {
     entry[0] = 5;
     let entry = IndexEntry::decode(&rule, &entry).unwrap();
     let (lpid, session) = (extent(5).page(1), SessionId::new(77));
+    let indexed = vec![
+        IndexedPage { lpid, len_bytes: 8192, entry: Some(entry) },
+        IndexedPage { lpid, len_bytes: 64, entry: None },
+    ];
     let info = |pages_mapped| ExtentInfo { extent: extent(5), owner: OwnerId::new(4), pages_mapped };
     let replies = vec![
         Reply::Done,
-        Reply::Committed { commit: CommitNo::new(9), view: Some(ViewId::new(3)) },
-        Reply::Committed { commit: CommitNo::new(9), view: None },
+        Reply::Committed { commit: CommitNo::new(9), view: Some(ViewId::new(3)), entries: indexed.clone() },
+        Reply::Committed { commit: CommitNo::new(9), view: None, entries: vec![] },
         Reply::Pages(vec![PageBuf::copy_from(&[1; 100]), PageBuf::empty(), PageBuf::copy_from(&[2; 64])]),
         Reply::View { view: ViewId::new(3), commit: CommitNo::new(9) },
         Reply::Extents(vec![extent(5), extent(6)]),
         Reply::ExtentList(vec![info(Some(3)), info(None)]),
         Reply::Indexed { pages: 4 },
-        Reply::IndexEntries(vec![
-            IndexedPage { lpid, len_bytes: 8192, entry: Some(entry) },
-            IndexedPage { lpid, len_bytes: 64, entry: None },
-        ]),
+        Reply::IndexEntries(indexed),
         Reply::Scanned(counts),
+        Reply::LastUnit { unit: unit.clone(), counts },
         Reply::Session { session, highest: 12 },
     ];
     let ppa = geometry().ppa(EblockId::new(3), 640).unwrap();
@@ -162,6 +193,10 @@ fn outcomes() -> Vec<Outcome> {
         CommandError::Medium("it failed".into()),
         CommandError::MediumFull("no storage space".into()),
         CommandError::ReadOnly("it failed before".into()),
+        CommandError::no_program(OwnerId::new(4), 7),
+        CommandError::no_keys_rule(OwnerId::new(4), 7),
+        CommandError::NoKeys { owner: OwnerId::new(4), number: 7, view: ViewId::new(3) },
+        CommandError::NoMemory { needed_bytes: 9, free_bytes: 8 },
         CommandError::TimeOutOfRange { at: VirtualTime::NEVER, max: VirtualTime::BEGIN_MAX },
     ];
     let done = replies.into_iter().map(Ok).chain(errors.into_iter().map(Err)).map(Outcome::Done);
@@ -239,6 +274,7 @@ fn another_view_and_session_may_go_in_their_place() {
             Command::Write(b) => assert_eq!(b.session, session),
             Command::Read { view: Some(v), .. }
             | Command::ReadIndex { view: v, .. }
+            | Command::ReadIndexed(IndexedRead { view: v, .. })
             | Command::CloseView(v)
             | Command::Scan(ScanTask { view: v, .. }) => assert_eq!(v.raw(), 99),
             other => assert_eq!(format!("{other:?}"), format!("{c:?}")),

@@ -162,7 +162,7 @@ impl Store {
     pub(crate) fn write(&self, batch: Batch) -> Result<(CommitNo, Option<ViewId>), EngineError> {
         let forced = !batch.unforced;
         match self.call(Command::Write(batch))?.0 {
-            Reply::Committed { commit, view } => {
+            Reply::Committed { commit, view, .. } => {
                 self.answered.fetch_max(commit.raw(), Ordering::AcqRel);
                 if forced {
                     self.durable.fetch_max(commit.raw(), Ordering::AcqRel);

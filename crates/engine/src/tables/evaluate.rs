@@ -38,8 +38,8 @@ pub(super) fn evaluate(
                 let all = answer == Answer::Pages;
                 evaluate_page(snapshot, own, lpid, program, all, &mut unit.counts)?
             }
-            Answer::Aggregate => {
-                let what = "the drive does not aggregate where a transaction has changes of its own";
+            Answer::Aggregate | Answer::Whole => {
+                let what = "the drive neither aggregates nor sends whole pages where a transaction has changes of its own";
                 return Err(EngineError::invalid("", what));
             }
         };
@@ -112,6 +112,7 @@ impl PartScan {
             Answer::Pages | Answer::Rows => self.parts.len().min(UNIT_PARTS),
             // Names and groups are those of all parts.
             Answer::Mapped | Answer::Index | Answer::Hints { .. } | Answer::Aggregate => self.parts.len(),
+            Answer::Whole => return Err(EngineError::invalid("", "rows of a delta are on no page")),
         };
         let mut named: BTreeSet<Lpid> = BTreeSet::new();
         for part in self.parts.drain(..count).filter(|p| p.rows() > 0) {

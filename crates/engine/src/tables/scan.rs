@@ -17,7 +17,7 @@ use std::sync::Arc;
 use lode_base::{Lpid, ViewId};
 use lode_command::{
     Answer, Command, CommandError, Completion, Outcome, PageHints, PageRange, PageRows, Queue, Reply,
-    ScanCounts, ScanTask, ScanUnit, Tag,
+    ScanCounts, ScanTask, ScanUnit, Skip, Tag,
 };
 use lode_program::answer::Member;
 use lode_program::matcher::Declined;
@@ -96,7 +96,8 @@ impl Snapshot {
         }
         let matcher = self.matcher(t, &program, answer).ok().map(Arc::new);
         let unit_pages = unit_pages(answer);
-        let task = ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher };
+        let skip = Skip::default();
+        let task = ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher, skip };
         Ok(Scan::new(self.clone(), task, parts))
     }
 

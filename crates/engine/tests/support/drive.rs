@@ -296,6 +296,9 @@ impl State {
             Command::OpenSession | Command::ResumeSession(_) | Command::CloseSession(_) => {
                 Err(CommandError::TooManySessions(0))
             }
+            Command::RegisterProgram { .. } | Command::RegisterKeys { .. } | Command::ReadIndexed(_) => {
+                Err(CommandError::Invalid("this model has no reads by the page index".into()))
+            }
             Command::Checkpoint | Command::Flush => Ok(Reply::Done),
         }
     }
@@ -365,7 +368,7 @@ impl State {
             self.pages.entry(lpid).or_default().push((self.commit, version));
         }
         let view = batch.pin.then(|| self.open_view());
-        Ok(Reply::Committed { commit: CommitNo::new(self.commit), view })
+        Ok(Reply::Committed { commit: CommitNo::new(self.commit), view, entries: Vec::new() })
     }
 
     fn unit(&self, task: &ScanTask, pages: &mut VecDeque<Lpid>) -> Result<Option<ScanUnit>, CommandError> {
@@ -389,6 +392,10 @@ impl State {
             }
             if task.answer == Answer::Index {
                 unit.pages.push(bare);
+                continue;
+            }
+            if task.answer == Answer::Whole {
+                unit.whole.push(lode_command::WholePage { lpid, bytes: version.data.clone() });
                 continue;
             }
             let bad = |what: String| CommandError::BadPage { lpid, what };

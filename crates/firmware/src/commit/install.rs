@@ -108,6 +108,11 @@ fn commit(env: &Env, pages: &Pages, state: &mut CommitState, c: &Commit, a: &Act
     let old_rules = pages.rules().get();
     let owner = |extent| pages.extents().owner(extent);
     c.inlined().for_each(|(lpid, number, data)| pages.inlined().insert(number, lpid, data.clone()));
+    if pages.registered().has_keys() {
+        let written = c.writes.iter().map(|p| p.lpid.extent()).chain(c.trims.iter().map(|l| l.extent()));
+        let owners = written.chain(c.releases.iter().copied()).filter_map(owner).collect();
+        pages.registered().changed(&owners, c.number);
+    }
     let mut install = pages.versions().install(c.number);
     let mut freed = Freed::default();
     let eblocks = &mut state.eblocks;

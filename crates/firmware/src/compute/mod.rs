@@ -3,7 +3,7 @@
 //! ```text
 //!   pages ─► mapped? ─► mechanisms: page index ─► matcher ─► filter ─┬─ hint ─────────────────────► unit
 //!                                                                    ├─ projected columns ─► rows ─► unit
-//!                                                                    └─ aggregation ─► groups ─────► unit
+//!                         └─ whole pages ─► keys of a join            └─ aggregation ─► groups ─────► unit
 //!            PageAccess: what the drive core gives; nothing else of the drive is seen from here
 //! ```
 //!
@@ -13,6 +13,7 @@
 
 mod columns;
 mod entry;
+mod join;
 mod mechanism;
 mod run;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::ScanPlacement;
 use crate::entry::Entry;
 
 pub(crate) use entry::entry_of;
+pub(crate) use join::{Collect, among};
 pub(crate) use run::ScanRun;
 
 /// The version of a page that a view shows, and where it lies. Valid within the unit that asked for it.
@@ -103,8 +105,8 @@ pub(crate) trait PageAccess {
 pub(crate) struct Together {
     /// How many mapped pages are excluded, if all are.
     pub(crate) excluded: Option<u64>,
-    /// Entries that were looked at.
-    pub(crate) entries: u64,
+    /// Keys that were compared: entries that a union was made of, and the union's own.
+    pub(crate) keys_compared: u64,
 }
 
 /// What a page of a task took beside being read.
@@ -112,8 +114,8 @@ pub(crate) struct Together {
 pub(crate) struct PageCost {
     /// Whether a page was looked up; groups that are left at the end come of none.
     pub(crate) looked_up: bool,
-    /// Entries of the page index that were looked at.
-    pub(crate) entries: u64,
+    /// Keys of entries of the page index that were compared.
+    pub(crate) keys_compared: u64,
     /// Whether the page was read.
     pub(crate) read: bool,
     /// Bytes that a pattern matcher let through to the memory of the device.

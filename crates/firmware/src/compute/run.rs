@@ -14,13 +14,16 @@
 use std::sync::Arc;
 
 use lode_base::{EXTENT_PAGES, ViewId};
-use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit};
+use lode_command::{
+    Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit, Skip, WholePage,
+};
 use lode_page::ops;
 use lode_program::Program;
+use lode_program::index::Ascending;
 
 use crate::ScanPlacement;
 use crate::compute::mechanism::{Asked, Chain, Page, PageAnswer};
-use crate::compute::{Located, PageAccess, PageCost, Together};
+use crate::compute::{Collect, Located, PageAccess, PageCost, Together};
 use crate::pages::GROUP_PAGES;
 use crate::planted::{self, Planted};
 
@@ -44,6 +47,10 @@ pub(crate) struct ScanRun {
     rows_left: Option<u64>,
     /// Whether the index excludes the next extent as a whole, and the next group.
     guesses: [Guess; 2],
+    /// Whether it may ask about pages together.
+    by_levels: bool,
+    /// Set if the pages ascend.
+    ascending: Option<Ascending>,
     failed: bool,
 }
 
@@ -51,10 +58,10 @@ impl ScanRun {
     /// A task that has not begun, carried out at `placement`.
     ///
     /// # Errors
-    /// [`CommandError::Invalid`] for units of no pages, a range that leaves its extent, or an answer that is not the
-    /// program's.
+    /// [`CommandError::Invalid`] for units of no pages, a range that leaves its extent, an answer that is not the
+    /// program's, or an order by a column that does not exist.
     pub(crate) fn new(task: ScanTask, placement: ScanPlacement) -> Result<Self, CommandError> {
-        let ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher } = task;
+        let ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher, skip } = task;
         if unit_pages == 0 {
             return Err(CommandError::Invalid("a scan in units of 0 pages".into()));
         }
@@ -67,6 +74,16 @@ impl ScanRun {
                 )));
             }
         }
+        if answer == Answer::Whole && hidden.is_some() {
+            return Err(CommandError::Invalid("whole pages show all their rows".into()));
+        }
+        let ascending = match skip {
+            Skip::Levels | Skip::Each => None,
+            Skip::Sorted(column) => {
+                let by = Ascending::by(column, program.schema());
+                Some(by.map_err(|e| CommandError::Invalid(e.to_string()))?)
+            }
+        };
         let chain = Chain::new(Asked { program, matcher }, answer)?.hiding(hidden);
         let rows_left = limit_rows.filter(|_| answer == Answer::Rows);
         Ok(Self {
@@ -79,8 +96,20 @@ impl ScanRun {
             done_in_range: 0,
             rows_left,
             guesses: Default::default(),
+            by_levels: skip == Skip::Levels,
+            ascending,
             failed: false,
         })
+    }
+
+    /// The same task, which collects keys of the pages that it answers whole.
+    pub(crate) fn collecting(self, collect: Option<Collect>) -> Self {
+        Self { chain: self.chain.collecting(collect), ..self }
+    }
+
+    /// The keys that it collected, once it is over.
+    pub(crate) fn collected(self) -> Option<Collect> {
+        self.chain.collected()
     }
 
     /// What carries it out.
@@ -110,7 +139,7 @@ impl ScanRun {
         done.map(|()| Some(unit))
     }
 
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let answered = self.range == self.pages.len() && !self.chain.holds();
         self.failed || answered || self.rows_left == Some(0)
     }
@@ -128,7 +157,13 @@ impl ScanRun {
             }
             let ask = self.next_range(left);
             for at in pages.mapped(self.view, ask)? {
+                let skipped = unit.counts.pages_skipped;
                 bytes += self.charged_page(pages, &at, unit)?;
+                if unit.counts.pages_skipped > skipped && self.ends_at(pages, &at)? {
+                    (self.range, self.done_in_range) = (self.pages.len(), 0);
+                    self.last_groups(pages, unit);
+                    return Ok(());
+                }
                 if bytes >= UNIT_BYTES || self.rows_left == Some(0) {
                     self.advance(&ask, at.lpid.page() + 1 - ask.first);
                     self.last_groups(pages, unit);
@@ -146,7 +181,7 @@ impl ScanRun {
         let r = self.pages[self.range];
         let first = r.first + self.done_in_range;
         let starts = |of: u16| self.done_in_range == 0 || first.is_multiple_of(of);
-        if !self.chain.skips_by_index() || !starts(GROUP_PAGES) {
+        if !self.asks_together() || !starts(GROUP_PAGES) {
             return Ok(None);
         }
         let in_group = (GROUP_PAGES - first % GROUP_PAGES).min(r.count - self.done_in_range);
@@ -156,9 +191,10 @@ impl ScanRun {
         let [extents, groups] = &mut self.guesses;
         let asks = [(begins_extent && extents.begin()).then_some(rest), groups.begin().then_some(group)];
         for (level, ask) in asks.into_iter().enumerate().filter_map(|(level, ask)| Some((level, ask?))) {
-            let Together { excluded, entries } = pages.excluded(self.view, ask, self.chain.program())?;
-            let looked_up = entries > 0;
-            pages.charge(self.placement, &PageCost { looked_up, entries, ..PageCost::default() });
+            let Together { excluded, keys_compared } =
+                pages.excluded(self.view, ask, self.chain.program())?;
+            let looked_up = keys_compared > 0;
+            pages.charge(self.placement, &PageCost { looked_up, keys_compared, ..PageCost::default() });
             self.guesses[level].answered(excluded.is_some());
             if let Some(excluded) = excluded {
                 unit.counts.pages += excluded;
@@ -179,7 +215,7 @@ impl ScanRun {
     ) -> Result<u64, CommandError> {
         let before = (unit.groups.len(), unit.counts.groups_out);
         let skipped = unit.counts.pages_skipped;
-        let PageAnswer { mut rows, passed, hint, mut cost } =
+        let PageAnswer { mut rows, bytes, passed, hint, mut cost } =
             self.chain.page(&Page { at, access: pages }, unit)?;
         if unit.counts.pages_skipped == skipped || passed > 0 {
             self.guesses.iter_mut().for_each(|g| g.pages_left = true);
@@ -193,7 +229,10 @@ impl ScanRun {
         // Rows that pass do not come out of a hint.
         unit.counts.rows_out += if hint.is_some() { 0 } else { rows_out };
         let full: u64 = unit.groups[before.0..].iter().map(GroupRows::link_bytes).sum();
+        let whole = bytes.map(|bytes| WholePage { lpid: at.lpid, bytes });
         cost.bytes_out = rows.as_ref().map_or(0, PageRows::link_bytes) + full + u64::from(hint.is_some());
+        // A whole page leaves the memory that it was read into.
+        let whole_bytes = whole.as_ref().map_or(0, WholePage::link_bytes);
         let groups = unit.counts.groups_out - before.1;
         cost.rows_out = match hint {
             Some(_) => 0,
@@ -202,11 +241,12 @@ impl ScanRun {
         };
         pages.charge(self.placement, &cost);
         unit.pages.extend(rows);
+        unit.whole.extend(whole);
         if let Some(flagged) = hint {
             let is_last = self.range + 1 == self.pages.len();
             unit.hint(at.lpid, planted::instead(Planted::HintCleared, || flagged, || flagged && !is_last));
         }
-        Ok(cost.bytes_out)
+        Ok(cost.bytes_out + whole_bytes)
     }
 
     /// After the last page, the groups that are left.
@@ -225,10 +265,25 @@ impl ScanRun {
         let r = self.pages[self.range];
         let first = r.first + self.done_in_range;
         let mut left = r.count - self.done_in_range;
-        if self.chain.skips_by_index() {
+        if self.asks_together() {
             left = left.min(GROUP_PAGES - first % GROUP_PAGES);
         }
         PageRange { extent: r.extent, first, count: pages_max.min(left.into()) as u16 }
+    }
+
+    /// Whether it asks the page index about many pages together.
+    fn asks_together(&self) -> bool {
+        self.by_levels && self.chain.skips_by_index()
+    }
+
+    /// Whether the pages ascend, and no row of this page and of those after it passes.
+    fn ends_at(&self, pages: &dyn PageAccess, at: &Located) -> Result<bool, CommandError> {
+        let Some(ascending) = &self.ascending else { return Ok(false) };
+        if planted::is(Planted::SortedEndsEarly) {
+            return Ok(true);
+        }
+        let entry = pages.index_entry(at)?;
+        Ok(entry.is_some_and(|(rule, entry)| ascending.ends(self.chain.program(), &rule, &entry)))
     }
 
     fn advance(&mut self, asked: &PageRange, pages: u16) {

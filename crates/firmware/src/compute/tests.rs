@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lode_base::{CommitNo, EblockId, ExtentId, Geometry, Lpid, PageBuf, TableId, ViewId};
 use lode_command::{
     Answer, CommandError, GroupRows, HiddenRows, PageHints, PageRange, PageRows, ScanCounts, ScanTask,
-    ScanUnit,
+    ScanUnit, Skip,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, Values};
 use lode_program::index::may_match;
@@ -144,7 +144,7 @@ impl PageAccess for Fake {
         }
         let excluded = union.filter(|(rule, union)| !may_match(p, rule, union)).map(|_| mapped.len() as u64);
         self.together.set(self.together.get() + excluded.unwrap_or(0));
-        Ok(Together { excluded, entries: 1 })
+        Ok(Together { excluded, keys_compared: 1 })
     }
 
     fn read_past_matcher(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {
@@ -169,6 +169,7 @@ fn task(answer: Answer, program: Program) -> ScanTask {
         limit_rows: None,
         hidden: None,
         matcher: None,
+        skip: Skip::Levels,
     }
 }
 
@@ -701,7 +702,7 @@ fn many_pages_are_excluded_by_few_entries() {
         let p = program(Some(keys(20_005, 20_055)), &[0], false);
         let (_, counts) = run(&fake, ScanTask { pages, ..task(Answer::Rows, p) }).unwrap();
         assert_eq!((counts.pages, counts.pages_skipped, counts.rows_out), (3 * 1024, 3 * 1024 - 6, 50));
-        fake.charged.borrow().iter().map(|c| c.entries).sum::<u64>()
+        fake.charged.borrow().iter().map(|c| c.keys_compared).sum::<u64>()
     };
     // Extents 0 and 1; of extent 1 all groups, of which two are looked into; behind those one, since pages before it were not excluded; the
     // group before the last has to be asked page by page, too.

@@ -19,6 +19,7 @@ mod index;
 mod inlined;
 mod map;
 mod pins;
+mod registered;
 mod replace;
 mod rules;
 mod versions;
@@ -33,6 +34,7 @@ pub(crate) use index::{GROUP_PAGES, IndexPage, Level, page_bytes as index_page_b
 pub(crate) use inlined::{InlinedPages, pages_bytes};
 pub(crate) use map::MapPage;
 pub(crate) use pins::{Pinned, Pins, by_extent};
+pub(crate) use registered::{KeysPlace, Registered};
 pub(crate) use replace::{Change, replace};
 pub(crate) use rules::{Rule, Rules};
 pub(crate) use versions::{OldIndex, Versions};
@@ -51,6 +53,7 @@ pub(crate) struct Pages {
     extents: RwLock<Extents>,
     versions: Versions,
     inlined: InlinedPages,
+    registered: Registered,
 }
 
 impl Pages {
@@ -64,6 +67,7 @@ impl Pages {
             extents: RwLock::default(),
             versions: Versions::new(o.views_max, o.view_commits_max),
             inlined: InlinedPages::new(o, env.geometry()),
+            registered: Registered::new(o.registered_bytes_max),
         }
     }
 
@@ -107,6 +111,12 @@ impl Pages {
     #[inline]
     pub(crate) fn inlined(&self) -> &InlinedPages {
         &self.inlined
+    }
+
+    /// Programs, keys, and sets of them.
+    #[inline]
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.registered
     }
 
     /// The mapping page of an extent; `None` when it has none.

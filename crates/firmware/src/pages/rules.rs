@@ -61,6 +61,8 @@ pub(crate) struct Rule {
     /// The commit that registered it. Index entries with another number were made by another rule.
     pub(crate) number: u64,
     pub(crate) rule: Arc<IndexRule>,
+    /// Bytes of the rule, as it is encoded.
+    len_bytes: u64,
 }
 
 /// The rules of all owners.
@@ -83,11 +85,19 @@ impl Rules {
         let mut rules = self.0.clone();
         for (owner, rule) in changes {
             match rule {
-                Some(r) => rules.insert(owner.raw(), Rule { number, rule: Arc::new(r.clone()) }),
+                Some(r) => {
+                    let len_bytes = r.to_bytes().len() as u64;
+                    rules.insert(owner.raw(), Rule { number, rule: Arc::new(r.clone()), len_bytes })
+                }
                 None => at!(RuleStays => None, rules.remove(&owner.raw())),
             };
         }
         Self(rules)
+    }
+
+    /// Bytes of all rules, as they are encoded.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.0.values().map(|r| r.len_bytes).sum()
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -107,8 +117,9 @@ impl Rules {
         let mut rules = BTreeMap::new();
         for _ in 0..n {
             let (owner, number) = (t.u32()?, t.u64()?);
-            let rule = IndexRule::from_bytes(t.bytes()?).map_err(|_| t.bad("a malformed index rule"))?;
-            rules.insert(owner, Rule { number, rule: Arc::new(rule) });
+            let bytes = t.bytes()?;
+            let rule = IndexRule::from_bytes(bytes).map_err(|_| t.bad("a malformed index rule"))?;
+            rules.insert(owner, Rule { number, rule: Arc::new(rule), len_bytes: bytes.len() as u64 });
         }
         t.end()?;
         Ok(Self(rules))

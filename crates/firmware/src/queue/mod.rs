@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use lode_base::{Split, ViewId, VirtualTime};
 use lode_command::{
-    Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts,
-    ScanTask, Tag, Until,
+    Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag,
+    Until,
 };
 use lode_program::Program;
 
@@ -31,8 +31,18 @@ mod timed;
 
 enum Work {
     Command(Command),
-    Scan { run: ScanRun, view: ViewId, total: ScanCounts },
+    Task(Box<Task>),
     Cancelled,
+}
+
+/// A task under way.
+struct Task {
+    run: ScanRun,
+    view: ViewId,
+    /// The sum over the units so far.
+    total: ScanCounts,
+    /// Whether it is a read by the page index: then the answer of its last unit is its end.
+    is_read: bool,
 }
 
 struct Job {
@@ -69,16 +79,13 @@ impl DriveQueue {
         let Some(Job { tag, at, work }) = self.jobs.pop_front() else { return };
         let outcome = match work {
             Work::Cancelled => Outcome::Done(Err(CommandError::Cancelled)),
-            Work::Command(Command::Scan(task)) => {
-                let view = task.view;
-                match self.scan_of(task) {
-                    Ok(run) => return self.scan_unit(tag, at, run, view, ScanCounts::default(), out),
-                    Err(e) => Outcome::Done(Err(e)),
-                }
-            }
+            Work::Command(task @ (Command::Scan(_) | Command::ReadIndexed(_))) => match self.begin(task) {
+                Ok(begun) => return self.scan_unit(tag, at, begun, out),
+                Err(e) => Outcome::Done(Err(e)),
+            },
             Work::Command(Command::Write(batch)) => return self.writes(tag, at, batch, out),
             Work::Command(c) => Outcome::Done(command::run(&self.core, c)),
-            Work::Scan { run, view, total } => return self.scan_unit(tag, at, run, view, total, out),
+            Work::Task(task) => return self.scan_unit(tag, at, task, out),
         };
         out.push(Completion { tag, at, split: Split::default(), outcome });
     }
@@ -99,35 +106,43 @@ impl DriveQueue {
         }
     }
 
-    fn scan_unit(
-        &mut self,
-        tag: Tag,
-        at: VirtualTime,
-        run: ScanRun,
-        view: ViewId,
-        total: ScanCounts,
-        out: &mut Vec<Completion>,
-    ) {
-        let (outcome, more) = self.unit(run, view, total);
+    fn scan_unit(&mut self, tag: Tag, at: VirtualTime, task: Box<Task>, out: &mut Vec<Completion>) {
+        let (outcome, more) = self.unit(task);
         self.jobs.extend(more.map(|work| Job { tag, at, work }));
         out.push(Completion { tag, at, split: Split::default(), outcome });
     }
 
     /// Begins a task.
-    fn scan_of(&self, task: ScanTask) -> Result<ScanRun, CommandError> {
+    fn begin(&self, task: Command) -> Result<Box<Task>, CommandError> {
         self.core.env().check_content()?;
-        ScanRun::new(task, self.core.env().options().scan_placement)
+        let is_read = matches!(task, Command::ReadIndexed(_));
+        let (view, run) = match task {
+            Command::Scan(task) => (task.view, ScanRun::new(task, self.core.env().options().scan_placement)?),
+            Command::ReadIndexed(read) => (read.view, self.core.reader().indexed(read)?),
+            _ => unreachable!("no other command is a task"),
+        };
+        Ok(Box::new(Task { run, view, total: ScanCounts::default(), is_read }))
     }
 
     /// The next unit of a task, and the rest of it.
-    fn unit(&self, mut run: ScanRun, view: ViewId, mut total: ScanCounts) -> (Outcome, Option<Work>) {
-        match run.next_unit(&UnitAccess::new(self.core.reader(), view, run.placement())) {
-            Ok(Some(unit)) => {
-                total += unit.counts;
-                (Outcome::Unit(unit), Some(Work::Scan { run, view, total }))
+    fn unit(&self, mut task: Box<Task>) -> (Outcome, Option<Work>) {
+        let access = UnitAccess::new(self.core.reader(), task.view, task.run.placement());
+        let unit = match task.run.next_unit(&access) {
+            Ok(unit) => unit,
+            Err(e) => return (Outcome::Done(Err(e)), None),
+        };
+        task.total += unit.as_ref().map_or(ScanCounts::default(), |u| u.counts);
+        let counts = task.total;
+        match unit {
+            Some(unit) if !task.is_read || !task.run.is_over() => {
+                (Outcome::Unit(unit), Some(Work::Task(task)))
             }
-            Ok(None) => (Outcome::Done(Ok(Reply::Scanned(total))), None),
-            Err(e) => (Outcome::Done(Err(e)), None),
+            None if !task.is_read => (Outcome::Done(Ok(Reply::Scanned(counts))), None),
+            unit => {
+                let saved = task.run.collected().map_or(Ok(()), |c| self.core.reader().save_keys(c));
+                let unit = unit.unwrap_or_default();
+                (Outcome::Done(saved.map(|()| Reply::LastUnit { unit, counts })), None)
+            }
         }
     }
 
@@ -197,7 +212,7 @@ impl Queue for DriveQueue {
 
     fn narrow(&mut self, task: Tag, p: Arc<Program>) {
         match self.all_jobs().find(|j| j.tag == task).map(|j| &mut j.work) {
-            Some(Work::Scan { run, .. }) => run.narrow(p),
+            Some(Work::Task(task)) => task.run.narrow(p),
             Some(Work::Command(Command::Scan(t))) => {
                 let old = &t.program;
                 let same = old.schema() == p.schema()

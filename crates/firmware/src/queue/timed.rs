@@ -13,13 +13,12 @@
 
 use std::cmp::Reverse;
 
-use lode_base::{Lpid, Split, ViewId, VirtualTime};
-use lode_command::{Batch, Command, CommandError, Completion, Outcome, Reply, ScanCounts, Tag, Until};
+use lode_base::{Lpid, Split, VirtualTime};
+use lode_command::{Batch, Command, CommandError, Completion, Outcome, Reply, Tag, Until};
 use lode_flash::timing::Model;
 
-use super::{DriveQueue, Job, Work};
+use super::{DriveQueue, Job, Task, Work};
 use crate::command;
-use crate::compute::ScanRun;
 
 /// A read may overtake writes if each names at most so many pages: they are compared one by one.
 const PASSED_MAX: usize = 128;
@@ -79,17 +78,16 @@ impl DriveQueue {
                     self.ends(model, tag, Outcome::Done(Err(CommandError::Cancelled)));
                 }
                 Work::Command(Command::Write(batch)) => self.writes_timed(model, tag, at, batch, down_bytes),
-                Work::Command(Command::Scan(task)) => {
-                    let view = task.view;
+                Work::Command(task @ (Command::Scan(_) | Command::ReadIndexed(_))) => {
                     model.arrives(at, down_bytes);
-                    match self.scan_of(task) {
-                        Ok(run) => self.unit_timed(model, tag, run, view, ScanCounts::default()),
+                    match self.begin(task) {
+                        Ok(begun) => self.unit_timed(model, tag, begun),
                         Err(e) => self.ends(model, tag, Outcome::Done(Err(e))),
                     }
                 }
-                Work::Scan { run, view, total } => {
+                Work::Task(task) => {
                     model.begin(at);
-                    self.unit_timed(model, tag, run, view, total);
+                    self.unit_timed(model, tag, task);
                 }
                 Work::Command(c) => {
                     model.arrives(at, down_bytes);
@@ -131,8 +129,8 @@ impl DriveQueue {
         self.ended.push(c);
     }
 
-    fn unit_timed(&mut self, model: &Model, tag: Tag, run: ScanRun, view: ViewId, total: ScanCounts) {
-        let (outcome, more) = self.unit(run, view, total);
+    fn unit_timed(&mut self, model: &Model, tag: Tag, task: Box<Task>) {
+        let (outcome, more) = self.unit(task);
         self.parked.extend(more.map(|work| Job { tag, at: VirtualTime::NEVER, work }));
         self.ends(model, tag, outcome);
     }
@@ -216,6 +214,6 @@ impl Written {
 fn down_bytes(work: &Work) -> u64 {
     match work {
         Work::Command(c) => c.link_bytes(),
-        Work::Scan { .. } | Work::Cancelled => 0,
+        Work::Task(_) | Work::Cancelled => 0,
     }
 }

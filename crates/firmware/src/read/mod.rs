@@ -3,6 +3,7 @@
 //! What must hold: no lock is held over I/O. A read registers in an epoch, so that no EBLOCK that it may read is programmed
 //! again before it ended.
 
+mod indexed;
 mod listing;
 mod reader;
 mod unit;

@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The commit that a view shows.
-    pub(super) fn view_commit(self, view: ViewId) -> Result<u64, CommandError> {
+    pub(crate) fn view_commit(self, view: ViewId) -> Result<u64, CommandError> {
         self.pages.versions().commit_of(view).ok_or(CommandError::ViewClosed(view))
     }
 

@@ -10,8 +10,8 @@ use lode_base::profile::ScanUnitKind;
 use lode_base::{Lpid, PageBuf, ViewId};
 use lode_command::{CommandError, PageRange};
 use lode_flash::timing::{Model, Sink};
-use lode_program::index::may_match;
-use lode_program::{IndexEntry, IndexRule, Program};
+use lode_program::index::metered_verdict;
+use lode_program::{IndexEntry, IndexRule, Program, Verdict};
 
 use super::reader::Reader;
 use crate::ScanPlacement;
@@ -102,7 +102,7 @@ impl PageAccess for UnitAccess<'_> {
         m.dram(cost.matched_bytes);
         m.unpack(cost.unpacked_bytes);
         let mut cycles = u64::from(if cost.looked_up { c.lookup_cycles } else { 0 });
-        cycles += cost.entries * u64::from(c.index_cycles);
+        cycles += cost.keys_compared * u64::from(c.index_cycles);
         cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
         match rows_of(m, placement) {
             // The scan unit filters and adds up rows as they pass. The result goes to the memory of the device. Groups lie
@@ -156,9 +156,10 @@ impl PageAccess for UnitAccess<'_> {
             return Ok(Together::default());
         };
         let Some(union) = index.union(rule, level_of(&range)) else { return Ok(Together::default()) };
-        let entries = 1 + u64::from(union.looked_at);
-        let no = Together { excluded: None, entries };
-        if may_match(p, &rule.rule, &union.entry) {
+        let (verdict, compared) = metered_verdict(p, &rule.rule, &union.entry);
+        let keys_compared = compared + u64::from(union.looked_at);
+        let no = Together { excluded: None, keys_compared };
+        if verdict != Verdict::No {
             return Ok(no);
         }
         // The versions that the view shows are looked up after the union was taken, which is of the newest. Where none is older, the union
@@ -174,7 +175,7 @@ impl PageAccess for UnitAccess<'_> {
             excluded += u64::from(is_mapped);
         }
         self.reader.view_commit(view)?;
-        Ok(Together { excluded: Some(excluded), entries })
+        Ok(Together { excluded: Some(excluded), keys_compared })
     }
 
     fn read_past_matcher(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, CommitNo, EblockId, OwnerId, Ppa};
-use lode_command::{Batch, CommandError, PageWrite, Reply};
+use lode_command::{Batch, CommandError, IndexedPage, PageWrite, Reply};
+use lode_program::IndexEntry;
 
 use super::allocate::ALLOCATED_BYTES;
 use super::check::check;
@@ -30,7 +31,8 @@ pub(super) struct Prepared {
 
 /// A batch that was begun: staged, or answered at once.
 pub(crate) enum Begun {
-    Staged(Arc<Slot>),
+    /// With the entries that it is to be answered with.
+    Staged(Arc<Slot>, Vec<IndexedPage>),
     Answered(Reply),
 }
 
@@ -68,7 +70,7 @@ impl Writer<'_> {
                 Some((view, commit)) => (Some(view), commit),
                 None => (None, versions.newest()),
             };
-            return Ok(Begun::Answered(Reply::Committed { commit, view }));
+            return Ok(Begun::Answered(Reply::Committed { commit, view, entries: Vec::new() }));
         }
         batch.trims.retain(|l| !batch.releases.contains(&l.extent()));
         let mut prepared = self.prepare(&batch)?;
@@ -82,18 +84,18 @@ impl Writer<'_> {
         self.place(&batch, &prepared, pins)
             .and_then(|placed| self.stage_current(&batch, &mut prepared, placed))
             .inspect_err(|_| self.state().give_up_action())
-            .map(Begun::Staged)
+            .map(|(slot, entries)| Begun::Staged(slot, entries))
     }
 
     /// Waits until a begun batch is durable; of one that is unforced, until it is in the log.
     pub(crate) fn end(self, begun: Begun) -> Result<Reply, CommandError> {
-        let slot = match begun {
+        let (slot, entries) = match begun {
             Begun::Answered(reply) => return Ok(reply),
-            Begun::Staged(slot) => slot,
+            Begun::Staged(slot, entries) => (slot, entries),
         };
         let done = self.committer().finish(&slot)?;
         self.env().beside(|| self.upkeep().maintain(done.bytes));
-        Ok(Reply::Committed { commit: CommitNo::new(done.commit), view: done.view })
+        Ok(Reply::Committed { commit: CommitNo::new(done.commit), view: done.view, entries })
     }
 
     fn pin(self, batch: &Batch, prepared: &Prepared) -> Result<Pins, FirmwareError> {
@@ -110,6 +112,14 @@ impl Writer<'_> {
             true => rules.clone(),
             false => Arc::new(rules.with(&batch.index_rules, 0)),
         };
+        if batch.index_rules.iter().any(|(_, rule)| rule.is_some()) {
+            let (needed_bytes, max) = (with.len_bytes(), self.env().options().rules_bytes_max);
+            if needed_bytes > max {
+                let (old_bytes, free_bytes) = (rules.len_bytes(), max.saturating_sub(rules.len_bytes()));
+                let needed_bytes = needed_bytes.saturating_sub(old_bytes);
+                return Err(CommandError::NoMemory { needed_bytes, free_bytes });
+            }
+        }
         let owners = self.owners(batch);
         let entry = |(p, owner): (&PageWrite, &Option<OwnerId>)| {
             let Some(r) = owner.and_then(|o| with.get(o)) else { return Ok(None) };
@@ -228,7 +238,7 @@ impl Writer<'_> {
         batch: &Batch,
         prepared: &mut Prepared,
         mut placed: Placed,
-    ) -> Result<Arc<Slot>, CommandError> {
+    ) -> Result<(Arc<Slot>, Vec<IndexedPage>), CommandError> {
         loop {
             let mut state = self.state();
             let writable = self.env().check_writable().map_err(CommandError::from);
@@ -238,7 +248,8 @@ impl Writer<'_> {
                 return Err(e);
             }
             if self.is_current(&state, batch, prepared) {
-                return Ok(self.stage(&mut state, batch, prepared, placed));
+                let entries = if batch.answer_entries { answered(batch, prepared) } else { Vec::new() };
+                return Ok((self.stage(&mut state, batch, prepared, placed), entries));
             }
             drop(state);
             // Rules or owners changed while the pages were programmed.
@@ -312,6 +323,17 @@ impl Writer<'_> {
             + rules
             + ALLOCATED_BYTES * allocated
     }
+}
+
+/// The pages of a batch with the entries that they get.
+fn answered(batch: &Batch, prepared: &Prepared) -> Vec<IndexedPage> {
+    let entry = |bytes: &[u8]| IndexEntry::from_bytes(bytes).expect("an entry that was just made");
+    let of = |(p, bytes): (&PageWrite, &Option<Box<[u8]>>)| IndexedPage {
+        entry: bytes.as_deref().map(entry),
+        ..IndexedPage::unknown(p)
+    };
+    let (from, entries) = (usize::from(planted::is(Planted::EntriesRotated)), prepared.entries.iter());
+    batch.writes.iter().zip(entries.cycle().skip(from)).map(of).collect()
 }
 
 /// Whether a batch frees at least what it takes: pages that it replaces, trims or releases.

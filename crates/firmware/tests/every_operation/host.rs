@@ -349,7 +349,7 @@ impl Host {
         let after = self.now.after(&batch);
         let (commit, pages) = (after.commit, after.pages.clone());
         let r = run(self.drive(), Command::Write(batch));
-        let Some(Reply::Committed { commit: got, view }) = self.outcome(r, Some(after))? else {
+        let Some(Reply::Committed { commit: got, view, .. }) = self.outcome(r, Some(after))? else {
             return Ok(false);
         };
         assert_eq!(got.raw(), commit);

@@ -21,6 +21,7 @@ mod filter_kind;
 mod index_kind;
 mod keys;
 mod leaf;
+mod order;
 mod part;
 pub mod prefix;
 pub mod range;
@@ -34,10 +35,11 @@ pub use entry::{ENTRY_BYTES_MAX, IndexEntry};
 pub use filter_kind::FilterKind;
 pub use index_kind::{Bounds, IndexKind};
 pub use leaf::{Leaf, Outcomes};
+pub use order::Ascending;
 pub use part::{EntryPart, KeptColumn, PartColumn, kept};
 pub use rule::{EntryForm, INDEX_COLUMNS_MAX, IndexRule, KindColumns};
 pub use unread::take_entry;
-pub use verdict::{covers, may_match, verdict};
+pub use verdict::{covers, may_match, metered_verdict, verdict};
 
 /// The kinds of index, by ascending id.
 pub static KINDS: &[&dyn IndexKind] =

@@ -16,6 +16,8 @@
 //!
 //! Invariant: the answer errs to one side only: it never excludes an outcome that some row of the page has.
 
+use std::cell::Cell;
+
 use super::leaf::{Leaf, Outcomes};
 use super::{IndexEntry, IndexRule};
 use crate::plan::{Node, Pred};
@@ -23,19 +25,26 @@ use crate::{CompareOp, Program, Verdict};
 
 /// The verdict of the entry on the filter of `p` over the rows of its page.
 pub fn verdict(p: &Program, rule: &IndexRule, entry: &IndexEntry) -> Verdict {
+    metered_verdict(p, rule, entry).0
+}
+
+/// The same, and how many keys of the entry were compared: a range, a bitmap or a filter each, 1 at least.
+pub fn metered_verdict(p: &Program, rule: &IndexRule, entry: &IndexEntry) -> (Verdict, u64) {
     if entry.rows() == 0 {
-        return Verdict::No;
+        return (Verdict::No, 1);
     }
-    let Some(plan) = p.plan() else { return Verdict::Yes };
+    let Some(plan) = p.plan() else { return (Verdict::Yes, 1) };
     // An entry of another schema or another rule proves nothing. One that was made before columns were added is good for the others.
     if !rule.schema().agrees_with(p.schema()) || rule.entry_bytes() != entry.encoded_bytes() {
-        return Verdict::Maybe;
+        return (Verdict::Maybe, 1);
     }
-    match (View { program: p, rule, entry }).outcomes(plan) {
+    let view = View { program: p, rule, entry, compared: Cell::new(0) };
+    let verdict = match view.outcomes(plan) {
         Outcomes { can_be_true: false, .. } => Verdict::No,
         Outcomes { can_be_false: false, can_be_null: false, .. } => Verdict::Yes,
         _ => Verdict::Maybe,
-    }
+    };
+    (verdict, view.compared.get().max(1))
 }
 
 /// Whether a row of the page that `entry` describes can pass the filter of `p`. False only if certainly no row does.
@@ -53,6 +62,8 @@ struct View<'a> {
     program: &'a Program,
     rule: &'a IndexRule,
     entry: &'a IndexEntry,
+    /// Keys of the entry that were compared.
+    compared: Cell<u64>,
 }
 
 impl View<'_> {
@@ -112,6 +123,7 @@ impl View<'_> {
         let mut possible = Outcomes::ANY;
         for part in self.rule.parts() {
             if part.columns().iter().any(|c| node.columns.contains(&c.column)) {
+                self.compared.set(self.compared.get() + 1);
                 possible = possible.and(part.kind().outcomes(&part.in_entry(self.entry), &leaf));
             }
         }

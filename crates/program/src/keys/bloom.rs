@@ -6,7 +6,7 @@ use lode_base::random::mix;
 /// Bits for each key. With 12, about 1 in 150 other keys passes.
 const BITS_PER_KEY: usize = 12;
 const WORDS: usize = 8;
-const BLOCK_BYTES: usize = WORDS * 4;
+pub(super) const BLOCK_BYTES: usize = WORDS * 4;
 /// The most blocks of a filter: 2 MB.
 pub(super) const BLOCKS_MAX: usize = (2 << 20) / BLOCK_BYTES;
 
@@ -25,6 +25,11 @@ impl Bloom {
     pub(super) fn for_keys(keys: usize) -> Self {
         let blocks = (keys * BITS_PER_KEY).div_ceil(BLOCK_BYTES * 8).clamp(1, BLOCKS_MAX);
         Self { blocks: vec![[0; WORDS]; blocks] }
+    }
+
+    /// An empty filter of at most so many bytes, at least one block.
+    pub(super) fn within(bytes: usize) -> Self {
+        Self { blocks: vec![[0; WORDS]; (bytes / BLOCK_BYTES).clamp(1, BLOCKS_MAX)] }
     }
 
     /// Bytes of its blocks.

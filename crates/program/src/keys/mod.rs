@@ -13,12 +13,14 @@
 //! Source: "semi-join by run-time filters", as in most engines; the split-block Bloom filter of Parquet.
 
 mod bloom;
+mod collect;
 mod wire;
 
 use std::ops::RangeInclusive;
 
 pub use bloom::Bloom;
 pub(crate) use bloom::hash_bytes;
+pub use collect::{KeyCollector, KeysForm, keys_agree};
 use lode_page::{DataType, Value};
 pub(crate) use wire::{put_keys, take_keys};
 
@@ -64,6 +66,8 @@ pub enum NumberKeys {
         /// Which of them.
         bloom: Bloom,
     },
+    /// All numbers whose remainder of a division by 64 has its bit set. Only [`KeyCollector`] makes such a set.
+    Folded(u64),
 }
 
 /// A set of strings.
@@ -160,6 +164,7 @@ impl KeySet {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Numbers(NumberKeys::List(l)) => l.is_empty(),
+            Self::Numbers(NumberKeys::Folded(bits)) => *bits == 0,
             Self::Strings(StringKeys::List(l)) => l.is_empty(),
             _ => false,
         }
@@ -180,6 +185,7 @@ impl KeySet {
     /// Bytes that the set takes on the link, and about those that it takes in memory.
     pub fn link_bytes(&self) -> usize {
         match self {
+            Self::Numbers(NumberKeys::Folded(_)) => 8,
             Self::Numbers(NumberKeys::List(l)) => 8 + l.len() * 8,
             Self::Numbers(NumberKeys::Bitmap { words, .. }) => 16 + words.len() * 8,
             Self::Strings(StringKeys::List(l)) => 8 + l.iter().map(|k| 4 + k.len()).sum::<usize>(),
@@ -193,6 +199,7 @@ impl KeySet {
         match self {
             Self::Numbers(NumberKeys::List(_)) | Self::Strings(StringKeys::List(_)) => "list",
             Self::Numbers(NumberKeys::Bitmap { .. }) => "bitmap",
+            Self::Numbers(NumberKeys::Folded(_)) => "folded",
             Self::Numbers(NumberKeys::Bloom { .. }) | Self::Strings(StringKeys::Bloom { .. }) => "Bloom",
         }
     }
@@ -225,6 +232,7 @@ impl NumberKeys {
         match self {
             Self::List(l) => l.binary_search(&key).is_ok(),
             Self::Bitmap { low, words } => bits::has_number(words, *low, key),
+            Self::Folded(bits) => bits >> key.rem_euclid(64) & 1 == 1,
             Self::Bloom { low, high, bloom } => {
                 *low <= key && key <= *high && bloom.contains(bloom::hash_number(key))
             }
@@ -248,6 +256,7 @@ impl NumberKeys {
         match self {
             Self::List(l) => l.get(l.partition_point(|k| *k < from)).is_some_and(|k| *k <= to),
             Self::Bitmap { low, words } => bits::any(words, from.abs_diff(*low), to.abs_diff(*low)),
+            Self::Folded(_) => to.abs_diff(from) >= 63 || (from..=to).any(|key| self.contains(key)),
             Self::Bloom { .. } => {
                 to.abs_diff(from) >= ASKED_SPAN_MAX || (from..=to).any(|key| self.contains(key))
             }
@@ -258,6 +267,7 @@ impl NumberKeys {
     pub(crate) fn low(&self) -> Option<i64> {
         match self {
             Self::List(l) => l.first().copied(),
+            Self::Folded(bits) => (*bits != 0).then_some(i64::MIN),
             Self::Bitmap { low, .. } | Self::Bloom { low, .. } => Some(*low),
         }
     }
@@ -266,6 +276,7 @@ impl NumberKeys {
     pub(crate) fn high(&self) -> Option<i64> {
         match self {
             Self::List(l) => l.last().copied(),
+            Self::Folded(bits) => (*bits != 0).then_some(i64::MAX),
             Self::Bitmap { low, words } => {
                 let top = words.last()?.checked_ilog2()?;
                 low.checked_add_unsigned((words.len() as u64 - 1) * 64 + u64::from(top))

@@ -25,6 +25,10 @@ pub(crate) fn put_keys(w: &mut Writer<'_>, set: &KeySet) {
             w.u64(*high as u64);
             put_bloom(w, bloom);
         }
+        KeySet::Numbers(NumberKeys::Folded(bits)) => {
+            w.u8(5);
+            w.u64(*bits);
+        }
         KeySet::Strings(StringKeys::List(keys)) => {
             w.u8(3);
             w.count(keys.len());
@@ -92,6 +96,7 @@ pub(crate) fn take_keys(r: &mut Reader<'_>) -> Result<KeySet, Malformed> {
             }
             KeySet::Strings(StringKeys::Bloom { low, high, bloom })
         }
+        5 => KeySet::Numbers(NumberKeys::Folded(r.u64()?)),
         _ => return Err(r.bad("no form of a key set")),
     })
 }
@@ -149,6 +154,7 @@ mod tests {
             KeySet::of_numbers((0..2000).map(|i| i * 5).collect()),
             KeySet::of_numbers((0..2000).map(|i| i << 40).collect()),
             KeySet::of_strings((0..3).map(string).collect()),
+            KeySet::Numbers(NumberKeys::Folded(1 << 40 | 7)),
             KeySet::of_strings((0..2000).map(string).collect()),
         ];
         for set in sets {
@@ -202,6 +208,6 @@ mod tests {
         assert!(read(&bloom(1, 2, 1)).is_ok());
         assert!(read(&bloom(1, 2, 0)).is_err() && read(&bloom(3, 2, 1)).is_err());
         assert!(read(&bloom(1, 2, BLOCKS_MAX + 1)).is_err());
-        assert!(read(&[5]).is_err());
+        assert!(read(&[5]).is_err() && read(&[6]).is_err());
     }
 }

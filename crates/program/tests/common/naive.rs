@@ -128,6 +128,7 @@ fn has_number(keys: &NumberKeys, v: i128) -> bool {
             let at = v - i128::from(*low);
             (0..words.len() as i128 * 64).contains(&at) && words[(at / 64) as usize] & 1 << (at % 64) != 0
         }
+        NumberKeys::Folded(bits) => bits >> v.rem_euclid(64) & 1 == 1,
         NumberKeys::Bloom { .. } => panic!("a Bloom filter does not say what is in it"),
     }
 }

@@ -15,11 +15,11 @@ use std::io;
 use std::sync::Arc;
 
 use lode_base::wire::Reader;
-use lode_base::{SessionId, Split, ViewId, VirtualTime};
+use lode_base::{ExtentId, SessionId, Split, ViewId, VirtualTime};
 use lode_command::wire::{Instead, put_command, take_completion};
 use lode_command::{
-    Answer, Command, CommandError, Completion, DeviceError, Outcome, PageHints, PageRange, Queue, Refused,
-    Reply, ScanTask, ScanUnit, SessionWrite, Tag, Until,
+    Answer, Command, CommandError, Completion, DeviceError, IndexedRead, Outcome, PageHints, PageRange,
+    Queue, Refused, Reply, ScanTask, ScanUnit, SessionWrite, Tag, Until,
 };
 use lode_page::Column;
 use lode_program::Program;
@@ -85,7 +85,9 @@ impl Pending {
     fn view(&self) -> Option<ViewId> {
         match &self.command {
             Command::Read { view, .. } => *view,
-            Command::Scan(ScanTask { view, .. }) | Command::ReadIndex { view, .. } => Some(*view),
+            Command::Scan(ScanTask { view, .. })
+            | Command::ReadIndex { view, .. }
+            | Command::ReadIndexed(IndexedRead { view, .. }) => Some(*view),
             Command::CloseView(view) => Some(*view),
             _ => None,
         }
@@ -379,16 +381,23 @@ impl RemoteQueue {
         };
         match c.outcome {
             Outcome::Unit(unit) => {
-                let Command::Scan(task) = &p.command else {
-                    return Err(self.nonsense("a part of a scan's answer to another command"));
+                let fits = match &p.command {
+                    Command::Scan(task) => fits(task, &unit),
+                    Command::ReadIndexed(read) => is_of_read(read, &unit),
+                    _ => return Err(self.nonsense("a part of a scan's answer to another command")),
                 };
-                if !fits(task, &unit) {
+                if !fits {
                     return Err(self.nonsense("a unit that does not have the shape that the scan asks for"));
                 }
                 p.partly = true;
                 out.push(Completion { outcome: Outcome::Unit(unit), ..c });
             }
             Outcome::Done(result) => {
+                let is_other =
+                    |read| matches!(&result, Ok(Reply::LastUnit { unit, .. }) if !is_of_read(read, unit));
+                if matches!(&p.command, Command::ReadIndexed(read) if is_other(read)) {
+                    return Err(self.nonsense("a unit that does not have the shape that the read asks for"));
+                }
                 let c = Completion { outcome: Outcome::Done(Err(CommandError::Cancelled)), ..c };
                 self.done(c, result, out)?;
             }
@@ -436,9 +445,9 @@ impl RemoteQueue {
             (Ok(Reply::View { view, commit }), _) => {
                 Ok(Reply::View { view: views.opened(self.opening, view, commit), commit })
             }
-            (Ok(Reply::Committed { commit, view: Some(view) }), _) => {
+            (Ok(Reply::Committed { commit, view: Some(view), entries }), _) => {
                 let view = Some(views.opened(self.opening, view, commit));
-                Ok(Reply::Committed { commit, view })
+                Ok(Reply::Committed { commit, view, entries })
             }
             (Err(CommandError::ViewClosed(_)), Some(view)) => {
                 views.is_closed(view);
@@ -520,7 +529,7 @@ fn fits(task: &ScanTask, unit: &ScanUnit) -> bool {
     let all = &p.schema().columns;
     let pages = unit.pages.iter().all(|page| match task.answer {
         Answer::Mapped | Answer::Index => page.columns.is_empty(),
-        Answer::Hints { .. } => false,
+        Answer::Hints { .. } | Answer::Whole => false,
         Answer::Pages | Answer::Rows => {
             are(&page.columns, &mut p.projection().iter().map(|&c| all[usize::from(c)].data_type))
         }
@@ -532,19 +541,33 @@ fn fits(task: &ScanTask, unit: &ScanUnit) -> bool {
         .all(|g| task.answer == Answer::Aggregate && are(&g.columns, &mut p.group_types().iter().copied()));
     // A run goes on where one range of the task ends and another begins.
     let of_task = |h: &PageHints| {
-        let (extent, first) = (h.first.extent(), usize::from(h.first.page()));
-        let has = |r: &PageRange, page| {
-            (usize::from(r.first)..usize::from(r.first) + usize::from(r.count)).contains(&page)
-        };
-        (first..first + h.bytes.len())
-            .all(|page| task.pages.iter().any(|r| r.extent == extent && has(r, page)))
+        let first = usize::from(h.first.page());
+        (first..first + h.bytes.len()).all(|page| has(&task.pages, h.first.extent(), page))
     };
     let hinted: usize = unit.hints.iter().map(|h| h.bytes.len()).sum();
     let hints = match task.answer {
         Answer::Hints { .. } => hinted <= task.unit_pages as usize && unit.hints.iter().all(of_task),
         _ => hinted == 0,
     };
-    pages && groups && hints
+    let whole = unit.whole.is_empty() || task.answer == Answer::Whole && has_whole(&task.pages, unit);
+    pages && groups && hints && whole
+}
+
+/// Whether a unit is of a read by the page index.
+fn is_of_read(read: &IndexedRead, unit: &ScanUnit) -> bool {
+    unit.pages.is_empty() && unit.groups.is_empty() && unit.hints.is_empty() && has_whole(&read.pages, unit)
+}
+
+/// Whether the whole pages of a unit are of these.
+fn has_whole(pages: &[PageRange], unit: &ScanUnit) -> bool {
+    unit.whole.iter().all(|p| has(pages, p.lpid.extent(), p.lpid.page().into()))
+}
+
+/// Whether a page of an extent is one of these.
+fn has(pages: &[PageRange], extent: ExtentId, page: usize) -> bool {
+    let within =
+        |r: &PageRange| (usize::from(r.first)..usize::from(r.first) + usize::from(r.count)).contains(&page);
+    pages.iter().any(|r| r.extent == extent && within(r))
 }
 
 impl Queue for RemoteQueue {

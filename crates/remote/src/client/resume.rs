@@ -18,7 +18,9 @@
 //! an owner that does not know of them; the next opening of the database finds and frees them.
 
 use lode_command::wire::Instead;
-use lode_command::{Command, CommandError, DeviceError, Reply, SessionWrite};
+use lode_command::{
+    Command, CommandError, DeviceError, IndexedPage, IndexedRead, Reply, ScanTask, SessionWrite,
+};
 
 use super::Pauses;
 use super::connection::{Connection, Failure};
@@ -175,7 +177,12 @@ impl RemoteQueue {
                     let applied = self.shared.views.lock().applied(b.pin);
                     let (commit, view) =
                         applied.ok_or_else(|| unknown("at which commit a batch was applied"))?;
-                    Some(Ok(Reply::Committed { commit, view }))
+                    let pages = b.writes.iter().filter(|_| b.answer_entries);
+                    Some(Ok(Reply::Committed {
+                        commit,
+                        view,
+                        entries: pages.map(IndexedPage::unknown).collect(),
+                    }))
                 }
                 Command::Write(b) if p.sent && at.is_none() && !b.is_empty() => {
                     return Err(unknown("whether a batch was applied"));
@@ -183,7 +190,11 @@ impl RemoteQueue {
                 // The view closed with the drive.
                 Command::CloseView(_) if p.sent => Some(Ok(Reply::Done)),
                 _ if p.cancelled => Some(Err(CommandError::Cancelled)),
-                Command::Scan(t) if p.partly => Some(Err(CommandError::ViewClosed(t.view))),
+                Command::Scan(ScanTask { view, .. }) | Command::ReadIndexed(IndexedRead { view, .. })
+                    if p.partly =>
+                {
+                    Some(Err(CommandError::ViewClosed(*view)))
+                }
                 _ => None,
             };
             match answer {
@@ -317,7 +328,11 @@ mod tests {
             let resume = queue.submitted();
             queue.answer(1, resume, Reply::Session { session, highest: 1 });
             // The drive is fast: its answer is there as soon as the batch is sent.
-            queue.answer(2, batches[1], Reply::Committed { commit: CommitNo::new(2), view: None });
+            queue.answer(
+                2,
+                batches[1],
+                Reply::Committed { commit: CommitNo::new(2), view: None, entries: Vec::new() },
+            );
             queue.send();
             let _closes_the_recovered_view = queue.submitted();
             assert_eq!(queue.submitted(), batches[1], "the first one was applied");

@@ -212,6 +212,8 @@ impl Simulated for KvScenario {
             inline_bytes_max: *r.pick(&[0, 2048, 16_383]).expect("there are some"),
             inline_buffer_bytes: (r.skewed(4, 64) << 10) as usize,
             log_copies: r.between(1, 2) as u32,
+            rules_bytes_max: 1 << 20,
+            registered_bytes_max: 1 << 20,
             gc_policy: r.pick(POLICIES).expect("there are some").into(),
             over_provision_percent: r.between(7, 30) as u32,
             gc_free_eblocks_max: r.between(1, 8) as u32,

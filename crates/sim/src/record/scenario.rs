@@ -39,6 +39,8 @@ words_of_options!(DriveOptions {
     inline_bytes_max,
     inline_buffer_bytes,
     log_copies,
+    rules_bytes_max,
+    registered_bytes_max,
     gc_policy,
     over_provision_percent,
     gc_free_eblocks_max,

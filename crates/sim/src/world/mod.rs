@@ -10,6 +10,7 @@
 
 mod groups;
 mod harm;
+mod join;
 mod power;
 mod read;
 mod resolve;
@@ -80,6 +81,8 @@ pub(crate) struct World<'a> {
     /// The erase count of the most worn EBLOCK, at the end of the last step with power.
     worn: u32,
     oracle: Oracle,
+    /// What the host registered since the drive was opened.
+    registered: join::Registered,
     coverage: Coverage,
 }
 
@@ -109,6 +112,7 @@ impl<'a> World<'a> {
             retired: 0,
             worn: 0,
             oracle: Oracle::default(),
+            registered: join::Registered::default(),
             coverage: Coverage::new(Scenario::NAMES),
         })
     }

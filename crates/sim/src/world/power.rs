@@ -104,6 +104,7 @@ impl World<'_> {
     fn recovered(&mut self, drive: Drive) -> Done {
         self.device = (self.lens)(drive.clone());
         self.drive = drive;
+        self.registered = Default::default();
         self.read_only = None;
         self.retired = 0;
         self.harm.look(&self.faults);

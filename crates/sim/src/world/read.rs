@@ -11,9 +11,12 @@ use super::resolve::any_page;
 use super::{Done, REFUSED_FULL, ROWS, World};
 use crate::failure::{FailureKind, wrong};
 use crate::oracle::{Page, State};
+use crate::random::Random;
 
 /// The number of pages that are compared with one command.
 const PAGES_AT_A_TIME: usize = 16;
+/// Joins draw from other random numbers than the entries before them.
+const JOIN_SALT: u64 = 0x1013;
 
 impl World<'_> {
     /// Reads pages at the newest commit and in views: whole, in part, and beyond their end.
@@ -277,6 +280,11 @@ impl World<'_> {
     /// Checks the index entries of an extent in a view: without a rule there are none, otherwise those of the pages.
     pub(super) fn read_index(&mut self, seed: u64) -> Done {
         let mut r = Self::random(seed);
+        self.check_entries(&mut r)?;
+        if self.faults.is_cut() { Ok(()) } else { self.joins(&mut Self::random(seed ^ JOIN_SALT)) }
+    }
+
+    fn check_entries(&mut self, r: &mut Random) -> Done {
         let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
         if at == self.oracle.views.len() {
             self.open_view()?;

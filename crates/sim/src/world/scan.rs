@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lode_base::{ExtentId, Lpid};
 use lode_command::{
     Answer, Command, CommandError, GroupRows, HiddenRows, PageHints, PageRange, PageRows, Reply, ScanTask,
+    Skip,
 };
 use lode_page::{DataType, Value};
 use lode_program::{CompareOp, Expr, KeySet, Matcher, Program};
@@ -123,6 +124,7 @@ impl World<'_> {
             limit_rows: asked.limit_rows,
             hidden: (!asked.hidden.is_empty()).then(|| asked.hidden.clone()),
             matcher: matcher.map(Arc::new),
+            skip: if r.once_in(3) { Skip::Each } else { Skip::Levels },
         };
         let (units, end) = crate::host::scan(&*self.device, Command::Scan(task), cancel)?;
         if self.faults.is_cut() {
@@ -273,6 +275,7 @@ impl Asked {
                 }
             }
             Answer::Pages | Answer::Rows => return self.rows_hold(&at, &mapped, answered),
+            Answer::Whole => unreachable!("no scan asks for whole pages"),
             Answer::Aggregate => {
                 let (by_value, groups_max) = self.groups.expect("groups were asked for");
                 let rows = mapped.iter().flat_map(|(l, p)| {

@@ -3,14 +3,15 @@
 use std::rc::Rc;
 
 use lode_base::{CommitNo, Lpid, PageBuf, ViewId};
-use lode_command::{Align, Batch, Command, CommandError, PageWrite, ReadRequest, Reply};
+use lode_command::{Align, Batch, Command, CommandError, IndexedPage, PageWrite, ReadRequest, Reply};
 
 use super::harm::is_damage;
 use super::resolve::{any_page, resolve};
 use super::{Done, PLAIN, REFUSED_FULL, ROWS, World};
 use crate::failure::{FailureKind, wrong};
 use crate::host;
-use crate::oracle::{Change, Pending, State};
+use crate::oracle::{Change, Page, Pending, State};
+use crate::random::mix;
 use crate::step::{AlignPlan, BatchPlan, Spread};
 
 /// A drive may be full once the needed data takes its usable space, less a fraction of 1 / this number and an EBLOCK
@@ -43,7 +44,8 @@ impl World<'_> {
         let mut states = vec![after.clone()];
         let mut batches = Vec::new();
         for plan in plans {
-            let (batch, change) = resolve(plan, &after, self.scenario, self.device.identity());
+            let (mut batch, change) = resolve(plan, &after, self.scenario, self.device.identity());
+            batch.answer_entries = mix(plan.seed).is_multiple_of(3);
             if batch.is_empty() {
                 continue;
             }
@@ -82,6 +84,7 @@ impl World<'_> {
             }
         }
         let mut answers = host::Answers::new();
+        let mut entries: Vec<(usize, Vec<IndexedPage>)> = Vec::new();
         let mut bad_reads = Vec::new();
         let faults = self.faults.clone();
         host::complete(&mut *q, fates.len() + lpids.len(), |tag, answer| {
@@ -89,7 +92,10 @@ impl World<'_> {
             if let Some(at) = fates.iter().position(|f| f.0 == tag) {
                 fates[at].1 = match answer {
                     Ok(Reply::Committed { .. }) if cut => Some(Fate::Open),
-                    Ok(Reply::Committed { commit, view }) => Some(Fate::Committed(commit, view)),
+                    Ok(Reply::Committed { commit, view, entries: of_batch }) => {
+                        entries.push((at, of_batch));
+                        Some(Fate::Committed(commit, view))
+                    }
                     Err(e) => Some(Fate::Refused(e)),
                     answer => {
                         answers.push((tag, answer));
@@ -105,6 +111,9 @@ impl World<'_> {
         if let Some((_, answer)) = answers.pop() {
             return wrong(FailureKind::Answer, format!("a batch was answered with {answer:?}"));
         }
+        for (at, of_batch) in entries {
+            self.entries_hold(&of_batch, &changes, at)?;
+        }
         self.oracle.beside = states.to_vec();
         // A session may have accepted a batch because the batch before it failed. Such a batch is in none of the
         // states.
@@ -117,6 +126,26 @@ impl World<'_> {
         self.oracle.beside.clear();
         let fates: Vec<Fate> = fates.into_iter().map(|f| f.1.expect("each was answered")).collect();
         self.settle(changes, fates)
+    }
+
+    /// Checks the index entries that batch `at` of some batches was answered with.
+    fn entries_hold(&self, entries: &[IndexedPage], changes: &[Change], at: usize) -> Done {
+        let rules_of = |owner| {
+            let changed = changes.iter().flat_map(|c| &c.rules).filter(move |(o, _)| *o == owner);
+            let before = self.oracle.now.rules.get(&owner).map(|r| &r.rule);
+            changed.filter_map(|(_, rule)| rule.as_ref()).chain(before)
+        };
+        let written = &changes[at].writes;
+        let is_it = |(e, (lpid, page)): (&IndexedPage, &(Lpid, Page))| {
+            let fits = |entry| rules_of(page.owner).any(|rule| page.content.has_entry(rule, entry));
+            e.lpid == *lpid && e.len_bytes == page.len && e.entry.as_ref().is_none_or(fits)
+        };
+        match entries.is_empty() || entries.len() == written.len() && entries.iter().zip(written).all(is_it) {
+            true => Ok(()),
+            false => {
+                wrong(FailureKind::WrongBytes, "a batch is answered with entries that its pages do not have")
+            }
+        }
     }
 
     /// Checks a read between batches: it returns its page as of before or after any of the batches.
@@ -254,7 +283,7 @@ impl World<'_> {
                 Err(CommandError::OutOfSpace { .. }) => {
                     return wrong(FailureKind::Full, "a full drive refuses a batch of trims");
                 }
-                Ok(Reply::Committed { commit, view }) => {
+                Ok(Reply::Committed { commit, view, .. }) => {
                     self.settle(vec![change], vec![Fate::Committed(commit, view)])?
                 }
                 Err(e) => self.settle(vec![change], vec![Fate::Refused(e)])?,

@@ -22,7 +22,7 @@ use lode_base::{
 };
 use lode_command::{
     Align, Answer, Batch, Command, Completion, Device, Outcome, PageRange, PageWrite, ReadRequest, Reply,
-    ScanTask, Until,
+    ScanTask, Skip, Until,
 };
 use lode_firmware::{Drive, DriveOptions, ScanPlacement};
 use lode_flash::Medium;
@@ -407,6 +407,7 @@ impl<'a> Loaded<'a> {
                 limit_rows: None,
                 hidden: None,
                 matcher: None,
+                skip: Skip::Levels,
             };
             queue.submit(clock.now, Command::Scan(task)).expect("the queue has room");
         }

@@ -10,8 +10,8 @@ use lode_program::answer::Member;
 use lode_program::{ColumnSource, Meter, Passed, Program, RowMask, Verdict};
 
 use super::{Asked, Exact, Fold, MECHANISMS, Page, Screen, Stage};
-use crate::compute::PageCost;
 use crate::compute::columns::{Fetch, PageColumns};
+use crate::compute::{Collect, PageCost};
 use crate::planted::{self, Planted};
 
 /// Compiled mechanisms in the order in which a page meets them.
@@ -22,12 +22,16 @@ pub(crate) struct Chain {
     end: End,
     /// Rows that do not come out, whether they pass or not.
     hidden: Option<Arc<HiddenRows>>,
+    /// What takes the keys of whole pages.
+    collect: Option<Collect>,
 }
 
 /// Where a page that no screen kept back comes to.
 enum End {
     /// Its name is the answer: the host reads it and filters.
     Names,
+    /// Its bytes are the answer, as they are.
+    Bytes,
     /// A byte is the answer: whether the host has to read it, as far as the member knows.
     Hint(Option<Box<dyn Exact>>),
     /// The whole page is the answer, where a row passes.
@@ -42,12 +46,21 @@ enum End {
 pub(crate) struct PageAnswer {
     /// What it answers, beside what went to groups.
     pub(crate) rows: Option<PageRows>,
+    /// Its bytes, if they are what it answers.
+    pub(crate) bytes: Option<PageBuf>,
     /// Rows that pass and are not hidden.
     pub(crate) passed: u64,
     /// Whether the host has to read it, if hints are the answer.
     pub(crate) hint: Option<bool>,
     /// What it took so far: the answer itself is not in it.
     pub(crate) cost: PageCost,
+}
+
+impl PageAnswer {
+    /// A page that answers nothing.
+    fn nothing(cost: PageCost) -> Self {
+        Self { rows: None, bytes: None, passed: 0, hint: None, cost }
+    }
 }
 
 impl Chain {
@@ -87,6 +100,7 @@ impl Chain {
         }
         let end = match (answer, exact, fold) {
             (Answer::Mapped | Answer::Index, None, None) => End::Names,
+            (Answer::Whole, None, None) => End::Bytes,
             // Without a filter every row passes, and no page need be read to know it.
             (Answer::Hints { .. }, exact, None) => {
                 End::Hint(exact.filter(|_| asked.program.filter().is_some()))
@@ -99,12 +113,22 @@ impl Chain {
             }
             _ => return invalid("the members of a task do not make its answer"),
         };
-        Ok(Self { asked, answer, screens, end, hidden: None })
+        Ok(Self { asked, answer, screens, end, hidden: None, collect: None })
     }
 
     /// The same chain, which hides these rows.
     pub(crate) fn hiding(self, hidden: Option<Arc<HiddenRows>>) -> Self {
         Self { hidden, ..self }
+    }
+
+    /// The same chain, which collects keys of the pages that it answers whole.
+    pub(crate) fn collecting(self, collect: Option<Collect>) -> Self {
+        Self { collect, ..self }
+    }
+
+    /// What it collected.
+    pub(crate) fn collected(self) -> Option<Collect> {
+        self.collect
     }
 
     /// The program.
@@ -132,7 +156,7 @@ impl Chain {
         assert!(same, "a running task may change its filter and nothing else");
         let asked = Asked { program, matcher: self.asked.matcher.clone() };
         let narrowed = Self::new(asked, self.answer).expect("the answer was the program's");
-        let mut narrowed = narrowed.hiding(self.hidden.take());
+        let mut narrowed = narrowed.hiding(self.hidden.take()).collecting(self.collect.take());
         if let (End::Folded(_, new), End::Folded(_, so_far)) = (&mut narrowed.end, &mut self.end) {
             std::mem::swap(new, so_far);
         }
@@ -155,7 +179,7 @@ impl Chain {
         let (mut said, mut whole): (Verdict, Option<PageBuf>) = (Verdict::Maybe, None);
         for screen in &self.screens {
             let looked = screen.verdict(page)?;
-            screen.cost(looked.verdict, page, &mut cost);
+            screen.cost(&looked, page, &mut cost);
             let is_read = looked.read.is_some();
             if let Some((bytes, media_bytes)) = looked.read {
                 unit.counts.pages_read += 1;
@@ -168,7 +192,7 @@ impl Chain {
                         true => unit.counts.pages_unmatched += 1,
                         false => unit.counts.pages_skipped += 1,
                     }
-                    return Ok(PageAnswer { rows: None, passed: 0, hint: of_hint(false), cost });
+                    return Ok(PageAnswer { hint: of_hint(false), ..PageAnswer::nothing(cost) });
                 }
                 Verdict::Maybe => {}
                 Verdict::Yes => said = Verdict::Yes,
@@ -182,15 +206,25 @@ impl Chain {
             && !planted::instead(Planted::ProofOverHidden, hides, || false)
             && let Some(passed) = fold.take_unread(program, page)?
         {
-            cost.entries = cost.entries.max(1);
+            cost.keys_compared = cost.keys_compared.max(1);
             unit.counts.pages_skipped += 1;
-            return Ok(PageAnswer { rows: None, passed, hint: None, cost });
+            return Ok(PageAnswer { passed, ..PageAnswer::nothing(cost) });
         }
         let exact = match &self.end {
             End::Names => {
-                return Ok(PageAnswer { rows: Some(PageRows::name(at.lpid)), passed: 0, hint: None, cost });
+                return Ok(PageAnswer { rows: Some(PageRows::name(at.lpid)), ..PageAnswer::nothing(cost) });
             }
-            End::Hint(None) => return Ok(PageAnswer { rows: None, passed: 0, hint: of_hint(true), cost }),
+            End::Bytes => {
+                let (bytes, media_bytes) = page.access.read(at, 0..at.len_bytes())?;
+                unit.counts.pages_read += 1;
+                unit.counts.media_bytes += media_bytes;
+                cost.read = true;
+                if let Some(collect) = &mut self.collect {
+                    collect.take(program, at, &bytes, &mut cost)?;
+                }
+                return Ok(PageAnswer { bytes: Some(bytes), ..PageAnswer::nothing(cost) });
+            }
+            End::Hint(None) => return Ok(PageAnswer { hint: of_hint(true), ..PageAnswer::nothing(cost) }),
             End::Hint(Some(e)) | End::Whole(e) | End::Rows(e) | End::Folded(e, _) => e,
         };
 
@@ -235,14 +269,16 @@ impl Chain {
                 }
                 End::Whole(_) => answer = Some(all.rows_of(program, at.lpid, columns)?),
                 End::Hint(_) => {}
-                End::Rows(_) | End::Names => answer = Some(passed.rows_of(program, at.lpid, columns)?),
+                End::Rows(_) | End::Names | End::Bytes => {
+                    answer = Some(passed.rows_of(program, at.lpid, columns)?)
+                }
             }
         }
         cost.unpacked_bytes = columns.unpacked_bytes();
         unit.counts.media_bytes += media_bytes;
         unit.counts.rows_in += visited as u64;
         unit.counts.values_compared += meter.values_compared;
-        Ok(PageAnswer { rows: answer, passed: count as u64, hint: of_hint(count > 0), cost })
+        Ok(PageAnswer { rows: answer, bytes: None, passed: count as u64, hint: of_hint(count > 0), cost })
     }
 
     /// Whether something is left to answer after the last page.

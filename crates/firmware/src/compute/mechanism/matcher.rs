@@ -41,13 +41,13 @@ impl Screen for Compiled {
         let has_all = || self.matcher.keys().all(|k| bytes.windows(k.len()).any(|w| w == k));
         let passes = planted::instead(Planted::MatcherAllForAny, may_match, has_all);
         let verdict = if passes { Verdict::Maybe } else { Verdict::No };
-        Ok(Looked { verdict, read: Some((bytes, media_bytes)) })
+        Ok(Looked { verdict, read: Some((bytes, media_bytes)), keys_compared: 0 })
     }
 
-    fn cost(&self, said: Verdict, page: &Page<'_>, cost: &mut PageCost) {
+    fn cost(&self, looked: &Looked, page: &Page<'_>, cost: &mut PageCost) {
         cost.read = true;
         // What is dropped does not reach the memory of the device.
-        cost.matched_bytes = if said == Verdict::No { 0 } else { page.at.len_bytes().into() };
+        cost.matched_bytes = if looked.verdict == Verdict::No { 0 } else { page.at.len_bytes().into() };
     }
 }
 

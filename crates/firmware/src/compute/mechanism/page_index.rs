@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lode_command::CommandError;
 use lode_program::answer::Member;
-use lode_program::index::verdict;
+use lode_program::index::metered_verdict;
 use lode_program::{Program, Verdict};
 
 use super::{Asked, Looked, Mechanism, Page, Screen, Stage};
@@ -34,13 +34,14 @@ impl Mechanism for PageIndex {
 
 impl Screen for Compiled {
     fn verdict(&self, page: &Page<'_>) -> Result<Looked, CommandError> {
-        Ok(Looked::unread(match page.access.index_entry(page.at)? {
-            Some((rule, entry)) => verdict(&self.program, &rule, &entry),
-            None => Verdict::Maybe,
-        }))
+        let (verdict, keys_compared) = match page.access.index_entry(page.at)? {
+            Some((rule, entry)) => metered_verdict(&self.program, &rule, &entry),
+            None => (Verdict::Maybe, 1),
+        };
+        Ok(Looked::unread(verdict, keys_compared))
     }
 
-    fn cost(&self, _: Verdict, _: &Page<'_>, cost: &mut PageCost) {
-        cost.entries += 1;
+    fn cost(&self, looked: &Looked, _: &Page<'_>, cost: &mut PageCost) {
+        cost.keys_compared += looked.keys_compared;
     }
 }

@@ -58,7 +58,7 @@ pub(crate) trait Screen: Send {
     fn verdict(&self, page: &Page<'_>) -> Result<Looked, CommandError>;
 
     /// Adds what it cost to say this of a page.
-    fn cost(&self, said: Verdict, page: &Page<'_>, cost: &mut PageCost);
+    fn cost(&self, looked: &Looked, page: &Page<'_>, cost: &mut PageCost);
 }
 
 /// What a screen said of a page.
@@ -67,12 +67,14 @@ pub(crate) struct Looked {
     pub(crate) verdict: Verdict,
     /// The whole page, if the screen read it, and how many bytes that took from the medium.
     pub(crate) read: Option<(PageBuf, u64)>,
+    /// Keys of the page's index entry that it compared; of a page without one, 1.
+    pub(crate) keys_compared: u64,
 }
 
 impl Looked {
     /// A verdict on a page that stays unread.
-    pub(crate) fn unread(verdict: Verdict) -> Self {
-        Self { verdict, read: None }
+    pub(crate) fn unread(verdict: Verdict, keys_compared: u64) -> Self {
+        Self { verdict, read: None, keys_compared }
     }
 }
 

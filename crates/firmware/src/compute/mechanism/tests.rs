@@ -16,11 +16,11 @@ struct Always(Verdict);
 
 impl Screen for Always {
     fn verdict(&self, _: &Page<'_>) -> Result<Looked, CommandError> {
-        Ok(Looked::unread(self.0))
+        Ok(Looked::unread(self.0, 1))
     }
 
-    fn cost(&self, _: Verdict, _: &Page<'_>, cost: &mut PageCost) {
-        cost.entries += 1;
+    fn cost(&self, looked: &Looked, _: &Page<'_>, cost: &mut PageCost) {
+        cost.keys_compared += looked.keys_compared;
     }
 }
 

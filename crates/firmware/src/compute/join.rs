@@ -1,0 +1,117 @@
+//! Joins in the drive: the keys of the pages of one table, and the pages of another that may have them.
+//!
+//! ```text
+//!   read with `collect`:  page that the index does not exclude ─► whole to the host
+//!                                                              └► its rows ─► passing ones, or all ─► keys ─► set
+//!   read with `among`:    program AND column IN set ─► index entry of each page ─► No: stays unread
+//! ```
+//!
+//! The set of a `collect` is a condition of an `among`, so that the page index is asked about both at once, before flash is read.
+//!
+//! Source: FLIXR §4.5, READ_IDX_JOIN1 and READ_IDX_JOIN2.
+
+use std::sync::Arc;
+
+use lode_base::PageBuf;
+use lode_command::{CommandError, KeysRule};
+use lode_page::DataType;
+use lode_program::{
+    ColumnSource, EvalError, Expr, KeyCollector, KeySet, Meter, Passed, Program, RowMask, Selection,
+    keys_agree,
+};
+
+use super::columns::{PageColumns, bad_page};
+use super::{Located, PageCost};
+use crate::pages::KeysPlace;
+
+/// Keys under collection.
+pub(crate) struct Collect {
+    rule: KeysRule,
+    data_type: DataType,
+    keys: KeyCollector,
+    place: KeysPlace,
+}
+
+impl Collect {
+    /// Collects by `rule` from pages of the program's schema.
+    ///
+    /// # Errors
+    /// When the column has no keys, or there is no such column.
+    pub(crate) fn new(rule: KeysRule, program: &Program, place: KeysPlace) -> Result<Self, CommandError> {
+        let data_type = type_of(program, rule.column)?;
+        let keys =
+            KeyCollector::new(rule.form, data_type).map_err(|e| CommandError::Invalid(e.to_string()))?;
+        Ok(Self { rule, data_type, keys, place })
+    }
+
+    /// Takes the keys of a page, and adds what that costs.
+    ///
+    /// # Errors
+    /// When the page is not what the program names, or has a key that no set holds.
+    pub(super) fn take(
+        &mut self,
+        program: &Program,
+        at: &Located,
+        page: &PageBuf,
+        cost: &mut PageCost,
+    ) -> Result<(), CommandError> {
+        let fetch = |range: std::ops::Range<u32>| {
+            at.check_has(&range)?;
+            Ok(page.slice(range.start as usize..range.end as usize))
+        };
+        let columns = &mut PageColumns::open(at.lpid, at.len_bytes(), program.schema(), fetch)?;
+        let rows = columns.rows();
+        let mut passing = None;
+        if !self.rule.all_rows && program.filter().is_some() {
+            let passed = Passed::of(program, columns, &mut Meter::default()).map_err(|e| match e {
+                EvalError::Source(e) => e,
+                e => bad_page(at.lpid, e),
+            })?;
+            cost.rows_in += rows as u64;
+            passing = Some(match passed.selection() {
+                Selection::All => RowMask::of_rows(0..rows, rows),
+                Selection::None => RowMask::of_rows(std::iter::empty(), rows),
+                Selection::Some(mask) => mask.clone(),
+            });
+        }
+        let keys = columns.column(self.rule.column)?;
+        let taken = passing.as_ref().map_or(rows, RowMask::count);
+        self.keys.take(&keys, passing.as_ref()).map_err(|e| bad_page(at.lpid, e))?;
+        cost.rows_in += taken as u64;
+        cost.unpacked_bytes += columns.unpacked_bytes();
+        Ok(())
+    }
+
+    /// The set, the type of its keys, and where it goes.
+    pub(crate) fn finish(self) -> (KeysPlace, KeySet, DataType) {
+        (self.place, self.keys.finish(), self.data_type)
+    }
+}
+
+/// The program, with the condition that `column` has a key of `set`, whose keys are of type `of`.
+///
+/// # Errors
+/// When there is no such column, or its values are no such keys.
+pub(crate) fn among(
+    program: &Arc<Program>,
+    column: u16,
+    set: Arc<KeySet>,
+    of: DataType,
+) -> Result<Arc<Program>, CommandError> {
+    let t = type_of(program, column)?;
+    if !keys_agree(t, of) {
+        return Err(CommandError::Invalid(format!(
+            "keys of type {of} are not those of column {column}, which is {t}"
+        )));
+    }
+    let condition = Expr::InKeys { value: Box::new(Expr::Column(column)), keys: set };
+    program.with_filter(condition).map(Arc::new).map_err(|e| CommandError::Invalid(e.to_string()))
+}
+
+fn type_of(program: &Program, column: u16) -> Result<DataType, CommandError> {
+    let columns = &program.schema().columns;
+    let found = columns.get(usize::from(column)).map(|c| c.data_type);
+    found.ok_or_else(|| {
+        CommandError::Invalid(format!("keys of column {column} of a program with {}", columns.len()))
+    })
+}
