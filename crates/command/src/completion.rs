@@ -83,7 +83,7 @@ pub enum Reply {
     /// The last unit of a read by the page index, which may answer nothing, and the sum over all its units.
     LastUnit {
         /// The unit.
-        unit: ScanUnit,
+        unit: Box<ScanUnit>,
         /// The sum.
         counts: ScanCounts,
     },

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use lode_base::{CommitNo, ExtentId, OwnerId, PageBuf, TableId, ViewId, VirtualTime};
 use lode_command::{
-    Align, Answer, Batch, Command, CommandError, Device, DeviceError, Outcome, PageRange, PageWrite, Queue,
-    ReadRequest, Reply, ScanTask, SessionWrite, Skip, Tag, Until,
+    Align, Among, Answer, Batch, Command, CommandError, Device, DeviceError, IndexedRead, KeysRule, Outcome,
+    PageRange, PageWrite, Queue, ReadRequest, Reply, ScanTask, ScanUnit, SessionWrite, Skip, Tag, Until,
 };
 use lode_firmware::Drive;
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, encode};
-use lode_program::{Aggregation, Call, CompareOp, Expr, IndexRule, Program};
+use lode_program::{Aggregation, Call, CompareOp, Expr, IndexRule, KeysForm, Program};
 use support::*;
 
 const OWNER: OwnerId = OwnerId::new(7);
@@ -73,6 +73,11 @@ fn scan(view: ViewId, e: ExtentId, answer: Answer) -> Command {
     })
 }
 
+/// The whole pages of a unit, with their bytes.
+fn whole(u: &ScanUnit) -> String {
+    u.whole.iter().map(|p| format!("{:?} {:?}\n", p.lpid, p.bytes.to_vec())).collect()
+}
+
 /// The answer to a command as text. Views are left out, because each side has its own names; bytes are included.
 fn text(q: &mut dyn Queue, c: Command) -> (String, Option<Reply>) {
     let (parts, end) = run(q, c);
@@ -87,14 +92,19 @@ fn text(q: &mut dyn Queue, c: Command) -> (String, Option<Reply>) {
         for g in &u.groups {
             text += &format!("{} {:?}\n", g.rows, g.columns.iter().map(column).collect::<Vec<_>>());
         }
+        text += &whole(&u);
         text += &format!("{:?}\n", u.counts);
     }
     text += &match &end {
-        Ok(Reply::Committed { commit, view, .. }) => format!("{commit:?} {}", view.is_some()),
+        Ok(Reply::Committed { commit, view, entries }) => {
+            format!("{commit:?} {} {entries:?}", view.is_some())
+        }
+        Ok(Reply::LastUnit { unit, counts }) => format!("{} {counts:?}", whole(unit)),
         Ok(Reply::View { commit, .. }) => format!("view of {commit:?}"),
         Ok(Reply::Pages(pages)) => format!("{:?}", pages.iter().map(|p| p.to_vec()).collect::<Vec<_>>()),
         Ok(Reply::Session { highest, .. }) => format!("a session at {highest}"),
         Err(CommandError::ViewClosed(_)) => "a view that is closed".into(),
+        Err(CommandError::NoKeys { owner, number, .. }) => format!("no keys {number} of {owner}"),
         Err(CommandError::WrongSequence { wsn, highest, .. }) => format!("{wsn} behind {highest}"),
         Err(CommandError::NoSuchSession(_)) => "no such session".into(),
         other => format!("{other:?}"),
@@ -121,8 +131,13 @@ fn script(device: &dyn Device) -> Vec<String> {
     let index_rules = vec![(OWNER, Some(rule))];
     go(Command::Write(Batch { index_rules, ..Batch::default() }));
     go(Command::BuildIndex(OWNER));
-    let batch =
-        Batch { writes: vec![table_page(e, 3, 50)], trims: vec![e.page(5)], pin: true, ..Batch::default() };
+    let batch = Batch {
+        writes: vec![table_page(e, 3, 50)],
+        trims: vec![e.page(5)],
+        pin: true,
+        answer_entries: true,
+        ..Batch::default()
+    };
     let Some(Reply::Committed { view: Some(pinned), .. }) = go(Command::Write(batch)) else { panic!() };
     go(Command::Write(Batch {
         writes: vec![table_page(other, 1, 3)],
@@ -140,6 +155,32 @@ fn script(device: &dyn Device) -> Vec<String> {
     go(Command::Read { view: Some(pinned), pages: vec![ReadRequest { range: Some(0..1 << 30), ..part }] });
     let range = PageRange { extent: e, first: 1, count: 6 };
     go(Command::ReadIndex { view: pinned, pages: vec![range] });
+    let registered = Some(Arc::new(program(true)));
+    let keys = KeysRule { column: 0, all_rows: false, form: KeysForm::Sized { bytes_max: 1 << 16 } };
+    let read = |collect, among| {
+        Command::ReadIndexed(IndexedRead {
+            view: pinned,
+            owner: OWNER,
+            program: 1,
+            pages: vec![range],
+            unit_pages: 2,
+            skip: Skip::Each,
+            collect,
+            among,
+        })
+    };
+    let among = Some(Among { owner: OWNER, keys: 2, program: 1, column: 0 });
+    go(read(None, None));
+    go(Command::RegisterProgram { owner: OWNER, number: 1, program: registered });
+    go(read(None, None));
+    go(read(Some(2), None));
+    go(Command::RegisterKeys { owner: OWNER, number: 2, rule: Some(keys) });
+    go(read(None, among));
+    go(read(Some(2), None));
+    go(read(None, among));
+    go(Command::RegisterKeys { owner: OWNER, number: 2, rule: None });
+    go(Command::RegisterKeys { owner: OWNER, number: 2, rule: None });
+    go(Command::RegisterProgram { owner: OWNER, number: 1, program: None });
     go(Command::CloseView(pinned));
     go(Command::CloseView(pinned));
     go(Command::Read { view: Some(pinned), pages: vec![whole(3)] });
@@ -249,6 +290,8 @@ fn a_drive_has_one_client_at_a_time_and_the_next_finds_nothing_of_it() {
     assert!(busy.unwrap_err().to_string().ends_with("the drive is in use by another client"));
     let mut q = first.open_queue(2).unwrap();
     ask(&mut *q, Command::OpenView).unwrap();
+    let register = |program| Command::RegisterProgram { owner: OWNER, number: 1, program };
+    ask(&mut *q, register(Some(Arc::new(program(true))))).unwrap();
     // All its connections break, and another client connects before it reconnects.
     server.drop_connections();
     let second = connect(server.addr());
@@ -261,6 +304,7 @@ fn a_drive_has_one_client_at_a_time_and_the_next_finds_nothing_of_it() {
     drop((q, first));
     let mut q = second.open_queue(1).unwrap();
     ask(&mut *q, Command::OpenView).unwrap();
+    assert!(matches!(ask(&mut *q, register(None)), Err(CommandError::NotRegistered { .. })));
 }
 
 #[test]

@@ -208,10 +208,10 @@ impl LyingQueue {
                     unit.pages.push(unit.pages[0].clone());
                 }
             }
-            Outcome::Done(Ok(Reply::LastUnit { unit, .. })) => {
-                if !unit.whole.is_empty() && s.now(Lie::ReadDropsPages) {
-                    unit.whole.clear();
-                }
+            Outcome::Done(Ok(Reply::LastUnit { unit, .. }))
+                if !unit.whole.is_empty() && s.now(Lie::ReadDropsPages) =>
+            {
+                unit.whole.clear();
             }
             Outcome::Done(Ok(Reply::Pages(pages))) => {
                 let mut bytes = pages[0].to_vec();

@@ -157,7 +157,7 @@ fn take_reply(r: &mut Reader<'_>, kind: u8) -> Result<Reply, Malformed> {
         7 => Reply::Indexed { pages: r.u64()? },
         8 => Reply::IndexEntries(take_entries(r)?),
         9 => Reply::Scanned(take_counts(r)?),
-        12 => Reply::LastUnit { unit: take_unit(r)?, counts: take_counts(r)? },
+        12 => Reply::LastUnit { unit: Box::new(take_unit(r)?), counts: take_counts(r)? },
         10 => Reply::Session { session: SessionId::new(r.u64()?), highest: r.u64()? },
         _ => return Err(r.bad("no kind of outcome")),
     })

@@ -170,7 +170,7 @@ fn outcomes() -> Vec<Outcome> {
         Reply::Indexed { pages: 4 },
         Reply::IndexEntries(indexed),
         Reply::Scanned(counts),
-        Reply::LastUnit { unit: unit.clone(), counts },
+        Reply::LastUnit { unit: Box::new(unit.clone()), counts },
         Reply::Session { session, highest: 12 },
     ];
     let ppa = geometry().ppa(EblockId::new(3), 640).unwrap();

@@ -111,7 +111,6 @@ pub(crate) fn among(
 fn type_of(program: &Program, column: u16) -> Result<DataType, CommandError> {
     let columns = &program.schema().columns;
     let found = columns.get(usize::from(column)).map(|c| c.data_type);
-    found.ok_or_else(|| {
-        CommandError::Invalid(format!("keys of column {column} of a program with {}", columns.len()))
-    })
+    let what = || format!("column {column} of a program with {} columns has no keys", columns.len());
+    found.ok_or_else(|| CommandError::Invalid(what()))
 }

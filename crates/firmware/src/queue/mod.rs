@@ -140,7 +140,7 @@ impl DriveQueue {
             None if !task.is_read => (Outcome::Done(Ok(Reply::Scanned(counts))), None),
             unit => {
                 let saved = task.run.collected().map_or(Ok(()), |c| self.core.reader().save_keys(c));
-                let unit = unit.unwrap_or_default();
+                let unit = Box::new(unit.unwrap_or_default());
                 (Outcome::Done(saved.map(|()| Reply::LastUnit { unit, counts })), None)
             }
         }

@@ -20,7 +20,7 @@ use lode_command::{
 use lode_program::Program;
 
 use super::channel::{Channel, Operation};
-use super::owner::{Admin, Owner};
+use super::owner::{Admin, Owner, Registered};
 use crate::frame::HEADER_BYTES;
 
 /// The longest payload of an answer: its pages and their framing.
@@ -43,6 +43,11 @@ enum CommandKind {
     CloseView(lode_base::ViewId),
     OpenSession,
     CloseSession(SessionId),
+    /// A registration, or its end.
+    Register {
+        what: Registered,
+        stays: bool,
+    },
     Other,
 }
 
@@ -110,6 +115,14 @@ impl Executor {
                     Command::CloseView(view) => CommandKind::CloseView(*view),
                     Command::OpenSession => CommandKind::OpenSession,
                     Command::CloseSession(session) => CommandKind::CloseSession(*session),
+                    Command::RegisterProgram { owner, number, program } => CommandKind::Register {
+                        what: Registered { is_keys: false, owner: *owner, number: *number },
+                        stays: program.is_some(),
+                    },
+                    Command::RegisterKeys { owner, number, rule } => CommandKind::Register {
+                        what: Registered { is_keys: true, owner: *owner, number: *number },
+                        stays: rule.is_some(),
+                    },
                     _ => CommandKind::Other,
                 };
                 // The device refuses a later time, so such a time does not move the clock.
@@ -170,7 +183,8 @@ impl Executor {
         self.channel.answer(|w| put_completion(w, &c))
     }
 
-    /// Records the views and sessions of the client. The server closes them when the client leaves.
+    /// Records the views and sessions of the client, and what it registered. The server closes and forgets them when the client
+    /// leaves.
     fn note(&self, reply: &Reply, what: &CommandKind) {
         match (reply, what) {
             (Reply::View { view, .. } | Reply::Committed { view: Some(view), .. }, _) => {
@@ -183,6 +197,12 @@ impl Executor {
                 self.owner.unclaimed.lock().remove(&session.raw());
             }
             (Reply::Done, CommandKind::CloseView(view)) => drop(self.owner.views.lock().remove(&view.raw())),
+            (Reply::Done, CommandKind::Register { what, stays: true }) => {
+                self.owner.registered.lock().insert(*what);
+            }
+            (Reply::Done, CommandKind::Register { what, stays: false }) => {
+                self.owner.registered.lock().remove(what);
+            }
             (Reply::Done, CommandKind::CloseSession(session)) => {
                 self.owner.sessions.lock().remove(&session.raw());
             }

@@ -10,7 +10,7 @@
 //! anew in between.
 //!
 //! Invariants: before a client is admitted, all threads of the previous client have ended, so that none of its
-//! commands takes effect later; the views and sessions of a client that left are closed. A panic in an executor ends
+//! commands takes effect later; the views and sessions of a client that left are closed, and what it registered is forgotten. A panic in an executor ends
 //! only its channel. A client that attaches to such a channel again gets the reason. A panic in one of the server's own
 //! commands ends only that command.
 
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lode_base::{SessionId, ViewId, VirtualTime};
+use lode_base::{OwnerId, SessionId, ViewId, VirtualTime};
 use lode_command::{Command, CommandError, Device, DeviceError, Outcome, Queue, Reply, Until};
 use parking_lot::Mutex;
 
@@ -119,8 +119,29 @@ pub(super) struct Owner {
     /// The views to close when the client leaves.
     pub(super) views: Mutex<BTreeSet<u64>>,
     pub(super) sessions: Mutex<BTreeSet<u64>>,
+    /// The programs and keys to forget when the client leaves.
+    pub(super) registered: Mutex<BTreeSet<Registered>>,
     /// The sessions from before the drive was opened that the client has not resumed.
     pub(super) unclaimed: Mutex<BTreeSet<u64>>,
+}
+
+/// A registered program, or registered keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Registered {
+    pub(super) is_keys: bool,
+    pub(super) owner: OwnerId,
+    pub(super) number: u32,
+}
+
+impl Registered {
+    /// The command that forgets it.
+    fn forgotten(self) -> Command {
+        let Self { is_keys, owner, number } = self;
+        match is_keys {
+            true => Command::RegisterKeys { owner, number, rule: None },
+            false => Command::RegisterProgram { owner, number, program: None },
+        }
+    }
 }
 
 #[derive(Default)]
@@ -142,6 +163,7 @@ impl Owner {
             channels: Mutex::default(),
             views: Mutex::new(recovered.iter().map(|r| r.view.raw()).collect()),
             sessions: Mutex::new(sessions.clone()),
+            registered: Mutex::default(),
             unclaimed: Mutex::new(sessions),
         }
     }
@@ -356,6 +378,7 @@ impl Owners {
             owner.end_channels();
             owner.views.lock().iter().for_each(|&v| close(Command::CloseView(ViewId::new(v))));
             owner.sessions.lock().iter().for_each(|&s| close(Command::CloseSession(SessionId::new(s))));
+            owner.registered.lock().iter().for_each(|r| close(r.forgotten()));
             close(Command::CloseSession(owner.session));
         }
         if let Some(r) = old.recovered {

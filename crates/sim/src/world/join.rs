@@ -185,7 +185,7 @@ impl World<'_> {
         self.coverage.met("keys collected");
         self.registered.collected[k] =
             Some(Collected { program: Some(p), state: state.clone(), extents: extents.clone() });
-        let answered = whole_of(units, last);
+        let answered = whole_of(units, &last);
         holds(&state, &pages, &answered, |row| filter.passes(row))
     }
 
@@ -234,7 +234,7 @@ impl World<'_> {
             Err(CommandError::NotRegistered { .. }) if self.registered.keys[k].is_none() => return Ok(()),
             answer => return self.failed("a read among keys", answer),
         };
-        let answered = whole_of(units, last);
+        let answered = whole_of(units, &last);
         if read.among.is_none() {
             return holds(&state, &read.pages, &answered, |row| filter.passes(row));
         }
@@ -280,8 +280,8 @@ fn ascending(state: &State) -> Vec<PageRange> {
     ends.iter().map(|(.., l)| PageRange { extent: l.extent(), first: l.page(), count: 1 }).collect()
 }
 
-fn whole_of(units: Vec<ScanUnit>, last: ScanUnit) -> Vec<WholePage> {
-    units.into_iter().chain([last]).flat_map(|u| u.whole).collect()
+fn whole_of(units: Vec<ScanUnit>, last: &ScanUnit) -> Vec<WholePage> {
+    units.into_iter().flat_map(|u| u.whole).chain(last.whole.iter().cloned()).collect()
 }
 
 /// Each page answered is one of those asked for, as it was written; each that has a row that passes is answered.
