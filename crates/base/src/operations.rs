@@ -8,6 +8,8 @@ use crate::profile::EnergyCosts;
 pub struct Operations {
     /// Pages that the array read.
     pub reads: u64,
+    /// Reads of the array that the page buffer in the device's memory spared.
+    pub buffered: u64,
     /// Program units.
     pub programs: u64,
     /// Erase units.
@@ -89,6 +91,7 @@ impl Operations {
     pub fn since(&self, before: &Self) -> Self {
         Self {
             reads: self.reads - before.reads,
+            buffered: self.buffered - before.buffered,
             programs: self.programs - before.programs,
             erases: self.erases - before.erases,
             bus_bytes: self.bus_bytes - before.bus_bytes,

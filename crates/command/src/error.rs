@@ -2,6 +2,8 @@
 
 use lode_base::{ExtentId, Lpid, OwnerId, Ppa, SessionId, ViewId, VirtualTime};
 
+use crate::Registration;
+
 /// Why one command failed. The device goes on, and the command had no effect, with one exception: a batch that failed
 /// with [`Medium`](Self::Medium), [`MediumFull`](Self::MediumFull) or [`ReadOnly`](Self::ReadOnly) may be there as a
 /// whole when the drive is opened again, since it is unknown how much of it reached the medium. It is not there if
@@ -46,8 +48,8 @@ pub enum CommandError {
     NotRegistered {
         /// The owner.
         owner: OwnerId,
-        /// "program" or "keys".
-        what: &'static str,
+        /// What is not.
+        what: Registration,
         /// The number.
         number: u32,
     },

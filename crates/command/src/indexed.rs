@@ -19,6 +19,8 @@
 //!   read part, among       ─► pages whose entries may have a key of the set ─► host
 //! ```
 
+use std::fmt;
+
 use lode_base::{OwnerId, ViewId};
 use lode_program::KeysForm;
 
@@ -40,7 +42,8 @@ pub struct IndexedRead {
     pub unit_pages: u32,
     /// How the page index is asked.
     pub skip: Skip,
-    /// Registered keys of the owner that are collected from the pages. The set is saved once the last page was answered.
+    /// Registered keys of the owner that are collected from the pages. The set is saved once the last page was answered. It has
+    /// keys of these pages and of no others, which the host minds when it uses the set again.
     pub collect: Option<u32>,
     /// Only pages that may have a row with a key of a saved set.
     pub among: Option<Among>,
@@ -70,18 +73,32 @@ pub struct KeysRule {
     pub form: KeysForm,
 }
 
-/// What [`crate::CommandError::NotRegistered`] names.
-pub(crate) const PROGRAM: &str = "program";
-pub(crate) const KEYS: &str = "keys";
+/// What a host registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registration {
+    /// A program.
+    Program,
+    /// Keys.
+    Keys,
+}
+
+impl fmt::Display for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Program => "program",
+            Self::Keys => "keys",
+        })
+    }
+}
 
 impl crate::CommandError {
     /// A program that is not registered.
     pub fn no_program(owner: OwnerId, number: u32) -> Self {
-        Self::NotRegistered { owner, what: PROGRAM, number }
+        Self::NotRegistered { owner, what: Registration::Program, number }
     }
 
     /// Keys that are not registered.
     pub fn no_keys_rule(owner: OwnerId, number: u32) -> Self {
-        Self::NotRegistered { owner, what: KEYS, number }
+        Self::NotRegistered { owner, what: Registration::Keys, number }
     }
 }

@@ -21,6 +21,6 @@ pub use completion::{ANSWER_BYTES_MAX, Completion, ExtentInfo, IndexedPage, Outc
 pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until};
 pub use error::{CommandError, DeviceError};
 pub use hidden::HiddenRows;
-pub use indexed::{Among, IndexedRead, KeysRule};
+pub use indexed::{Among, IndexedRead, KeysRule, Registration};
 pub use lode_program::{Answer, GroupRows, PageRows, ScanCounts};
 pub use scan::{PageHints, PageRange, ScanTask, ScanUnit, Skip, WholePage};

@@ -46,8 +46,8 @@ pub enum Skip {
     Levels,
     /// About each page. Source: FLIXR.
     Each,
-    /// About each page, up to the first after which none can have a row that passes: the task's pages ascend by this column, of which
-    /// the host is sure. Source: FLIXR §4.6.
+    /// About each page, up to the first after which none can have a row that passes. The host is sure that the column never falls from
+    /// page to page in the order of the task, and that NULLs come last. Source: FLIXR §4.6.
     Sorted(u16),
 }
 

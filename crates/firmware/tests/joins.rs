@@ -8,8 +8,8 @@ use std::sync::Arc;
 use common::*;
 use lode_base::{ExtentId, Geometry, OwnerId, ViewId, VirtualTime};
 use lode_command::{
-    Among, Batch, Command, CommandError, Device, IndexedRead, KeysRule, Outcome, PageRange, Reply,
-    ScanCounts, Skip, Until,
+    Among, Answer, Batch, Command, CommandError, Device, HiddenRows, IndexedRead, KeysRule, Outcome,
+    PageRange, Reply, ScanCounts, ScanTask, Skip, Until,
 };
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
@@ -217,14 +217,15 @@ fn what_is_registered_goes_with_a_crash_and_a_set_with_its_rule() {
 
 #[test]
 fn what_makes_no_sense_is_refused_and_changes_nothing() {
-    let options = DriveOptions { registered_bytes_max: 2000, rules_bytes_max: 50, ..DriveOptions::default() };
+    let options =
+        DriveOptions { registered_bytes_max: 3000, rules_bytes_max: 800, ..DriveOptions::default() };
     let d = Drive::format(Medium::memory(Geometry::file(1 << 28).unwrap()), options).unwrap();
     let (a, b) = tables(&d);
     let view = open_view(&d).0;
     let message = |r: Result<Reply, CommandError>| r.unwrap_err().to_string();
     let sized = |bytes_max| KeysRule { form: KeysForm::Sized { bytes_max }, ..exact() };
     let needed = message(register_keys(&d, Some(sized(1900))));
-    assert!(needed.starts_with("the drive's memory for rules and programs is full: 1964 bytes are needed, "));
+    assert!(needed.starts_with("the drive's memory for rules and programs is full: 2156 bytes are needed, "));
     assert_eq!(
         message(register_keys(&d, Some(sized(63)))),
         "bad command: bad set of keys: a set of keys has 64 bytes to 2 MB"
@@ -259,7 +260,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
     );
     assert_eq!(
         refused(IndexedRead { collect: Some(1), ..whole(view, FIRST, b) }),
-        format!("bad command: extent {b} is not of owner 5, whose keys are collected")
+        format!("bad command: keys of owner 5 are collected, and extent {b} is another's now")
     );
     assert_eq!(
         refused(IndexedRead { skip: Skip::Sorted(4), ..whole(view, FIRST, a) }),
@@ -294,4 +295,76 @@ fn a_batch_answers_the_entries_of_its_pages_if_it_is_asked() {
         entries.iter().map(|e| e.entry.as_ref().map(|e| rule.bounds(e, 0).unwrap().keys.unwrap())).collect();
     let key = |v| lode_program::key_of(DataType::BigInt, &Value::Int(v)).unwrap();
     assert_eq!(bounds, [Some((key(4), key(9))), None, Some((key(-2), key(-2)))]);
+}
+
+/// A read that collects keys is narrowed after its first unit; `None`: it is not.
+fn collect_narrowed(d: &Drive, view: ViewId, a: ExtentId, to: Option<Arc<Program>>) {
+    let mut q = d.open_queue(1).unwrap();
+    let task = IndexedRead { collect: Some(1), unit_pages: 1, skip: Skip::Each, ..whole(view, FIRST, a) };
+    let tag = q.submit(VirtualTime::ZERO, Command::ReadIndexed(task)).unwrap();
+    let mut out = Vec::new();
+    q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+    if let Some(program) = to {
+        q.narrow(tag, program);
+    }
+    while !matches!(out.last().unwrap().outcome, Outcome::Done(_)) {
+        q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+    }
+    assert!(matches!(out.last().unwrap().outcome, Outcome::Done(Ok(_))), "{out:?}");
+}
+
+#[test]
+fn a_set_has_the_keys_of_its_program_whatever_the_read_is_narrowed_to() {
+    let d = Drive::in_memory(1 << 30);
+    let (a, b) = tables(&d);
+    register_keys(&d, Some(exact())).unwrap();
+    let view = open_view(&d).0;
+    let join = || read(&d, IndexedRead { among: among(1, 0), ..whole(view, SECOND, b) }).unwrap().0;
+    collect_narrowed(&d, view, a, None);
+    let expected = join();
+    collect_narrowed(&d, view, a, Some(program(1000, 1001)));
+    assert_eq!(join(), expected);
+    assert_eq!(expected.len(), 6);
+}
+
+#[test]
+fn a_commit_beside_a_collection_ends_what_it_is_good_for() {
+    let d = Drive::in_memory(1 << 30);
+    let (a, b) = tables(&d);
+    register_keys(&d, Some(exact())).unwrap();
+    let view = open_view(&d).0;
+    let mut q = d.open_queue(1).unwrap();
+    let task = IndexedRead { collect: Some(1), unit_pages: 1, skip: Skip::Each, ..whole(view, FIRST, a) };
+    q.submit(VirtualTime::ZERO, Command::ReadIndexed(task)).unwrap();
+    let mut out = Vec::new();
+    q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+    put(&d, a.page(39), &table_page(a.page(39), FIRST, &[1240]).data).unwrap();
+    while !matches!(out.last().unwrap().outcome, Outcome::Done(_)) {
+        q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+    }
+    let join =
+        |view| read(&d, IndexedRead { among: among(1, 0), ..whole(view, SECOND, b) }).map(|r| r.0.len());
+    assert_eq!(join(view), Ok(6));
+    assert!(matches!(join(open_view(&d).0), Err(CommandError::NoKeys { .. })));
+}
+
+#[test]
+fn whole_pages_hide_no_rows() {
+    let d = Drive::in_memory(1 << 30);
+    let (a, _) = tables(&d);
+    let mut hidden = HiddenRows::default();
+    hidden.push(a.page(1), [0]);
+    let task = ScanTask {
+        view: open_view(&d).0,
+        pages: vec![PageRange { extent: a, first: 0, count: 9 }],
+        program: program(0, 100),
+        answer: Answer::Whole,
+        unit_pages: 9,
+        limit_rows: None,
+        hidden: Some(Arc::new(hidden)),
+        matcher: None,
+        skip: Skip::Levels,
+    };
+    let refused = run(&d, Command::Scan(task)).unwrap_err();
+    assert_eq!(refused.to_string(), "bad command: whole pages show all their rows");
 }

@@ -80,6 +80,7 @@ fn whole(u: &ScanUnit) -> String {
 
 /// The answer to a command as text. Views are left out, because each side has its own names; bytes are included.
 fn text(q: &mut dyn Queue, c: Command) -> (String, Option<Reply>) {
+    let at = if let Command::ReadIndexed(read) = &c { Some(read.view) } else { None };
     let (parts, end) = run(q, c);
     let column = |c: &Column| format!("{:?}", (0..c.rows()).map(|r| c.value(r)).collect::<Vec<_>>());
     let mut text = String::new();
@@ -104,7 +105,9 @@ fn text(q: &mut dyn Queue, c: Command) -> (String, Option<Reply>) {
         Ok(Reply::Pages(pages)) => format!("{:?}", pages.iter().map(|p| p.to_vec()).collect::<Vec<_>>()),
         Ok(Reply::Session { highest, .. }) => format!("a session at {highest}"),
         Err(CommandError::ViewClosed(_)) => "a view that is closed".into(),
-        Err(CommandError::NoKeys { owner, number, .. }) => format!("no keys {number} of {owner}"),
+        Err(CommandError::NoKeys { owner, number, view }) => {
+            format!("no keys {number} of {owner} at the view: {}", at == Some(*view))
+        }
         Err(CommandError::WrongSequence { wsn, highest, .. }) => format!("{wsn} behind {highest}"),
         Err(CommandError::NoSuchSession(_)) => "no such session".into(),
         other => format!("{other:?}"),
@@ -218,6 +221,7 @@ fn every_command_answers_as_in_the_process() {
     }
     assert_eq!(local.len(), remote.len());
     assert!(local.iter().any(|t| t.contains("Int(2101)")), "{local:#?}");
+    assert!(local.iter().any(|t| t.contains("at the view: true")), "{local:#?}");
 }
 
 #[test]

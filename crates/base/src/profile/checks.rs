@@ -36,6 +36,9 @@ pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradi
     let memory = u64::from(w.dram.megabytes) << 20;
     let open = u64::from(g.channels) * u64::from(g.wblock_bytes);
     let protected = w.link.protected_bytes;
+    let buffer = u64::from(w.dram.buffer_kb) << 10;
+    let no_room =
+        format!("buffer_kb: {} is more than the {} MB of the device", w.dram.buffer_kb, w.dram.megabytes);
     let small = format!("megabytes: {} is less than a WBLOCK a channel, {open} bytes", w.dram.megabytes);
     let beyond =
         format!("protected_bytes: {protected} is more than the {} MB of the device", w.dram.megabytes);
@@ -60,6 +63,7 @@ pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradi
         .or_else(|| is(g.striped && !each.is_multiple_of(over), "geometry", "striped", striped))
         .or_else(|| is(!keys, "scan_unit", "keys", what_keys))
         .or_else(|| is(memory < open, "dram", "megabytes", small))
+        .or_else(|| is(buffer > memory, "dram", "buffer_kb", no_room))
         .or_else(|| is(u64::from(protected) > memory, "link", "protected_bytes", beyond))
         .or_else(|| {
             let what = "suspend_us: there is none without suspend; it must be 0";

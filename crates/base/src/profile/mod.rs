@@ -152,6 +152,8 @@ pub struct Dram {
     pub rate: Rate,
     /// Its size.
     pub megabytes: u32,
+    /// The part of it that keeps pages which were read or programmed lately, in KB.
+    pub buffer_kb: u32,
 }
 
 /// The cores of the device, and the cycles of their work.

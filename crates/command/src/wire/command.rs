@@ -9,7 +9,7 @@
 //!   8 build index: owner 4                9 read index: view 8, ranges
 //!   10 checkpoint    11 open session      12 resume session: 8              13 close session: 8
 //!   14 flush         15 register program: owner 4, number 4, some 1 [program]
-//!   16 register keys: owner 4, number 4, some 1 [column 2, all rows 1, bytes 4 (0: folded)]
+//!   16 register keys: owner 4, number 4, some 1 [column 2, all rows 1, sized 1 [bytes 4]]
 //!   17 read indexed: view 8, owner 4, program 4, unit pages 4, skip, collect 1 [keys 4],
 //!                    among 1 [owner 4, keys 4, program 4, column 2], ranges
 //!   skip: 0 levels, 1 each, 2 sorted: column 2
@@ -40,9 +40,6 @@ pub struct Instead {
     /// The position of a batch in its session.
     pub session: Option<SessionWrite>,
 }
-
-/// The bytes of a set that is folded: no other has none.
-const FOLDED: u32 = 0;
 
 /// Writes a command.
 pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
@@ -134,7 +131,10 @@ pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
             if let Some(KeysRule { column, all_rows, form }) = rule {
                 w.u16(*column);
                 w.flag(*all_rows);
-                w.u32(if let KeysForm::Sized { bytes_max } = form { *bytes_max } else { FOLDED });
+                w.flag(matches!(form, KeysForm::Sized { .. }));
+                if let KeysForm::Sized { bytes_max } = form {
+                    w.u32(*bytes_max);
+                }
             }
         }
         Command::ReadIndexed(read) => {
@@ -221,9 +221,9 @@ pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
             let (owner, number) = (OwnerId::new(r.u32()?), r.u32()?);
             let rule = |r: &mut Reader<'_>| {
                 let (column, all_rows) = (r.u16()?, r.flag()?);
-                let form = match r.u32()? {
-                    FOLDED => KeysForm::Folded,
-                    bytes_max => KeysForm::Sized { bytes_max },
+                let form = match r.flag()? {
+                    false => KeysForm::Folded,
+                    true => KeysForm::Sized { bytes_max: r.u32()? },
                 };
                 Ok::<_, Malformed>(KeysRule { column, all_rows, form })
             };

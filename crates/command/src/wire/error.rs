@@ -13,8 +13,7 @@
 use lode_base::wire::{Malformed, Reader, Writer};
 use lode_base::{Geometry, OwnerId, SessionId, ViewId, VirtualTime};
 
-use crate::indexed::{KEYS, PROGRAM};
-use crate::{CommandError, DeviceError};
+use crate::{CommandError, DeviceError, Registration};
 
 pub(super) fn put_error(w: &mut Writer<'_>, e: &CommandError) {
     match e {
@@ -89,7 +88,7 @@ pub(super) fn put_error(w: &mut Writer<'_>, e: &CommandError) {
         CommandError::NotRegistered { owner, what, number } => {
             w.u8(20);
             w.u32(owner.raw());
-            w.flag(*what == KEYS);
+            w.flag(*what == Registration::Keys);
             w.u32(*number);
         }
         CommandError::NoKeys { owner, number, view } => {
@@ -149,7 +148,7 @@ pub(super) fn take_error(r: &mut Reader<'_>, g: &Geometry) -> Result<CommandErro
         }
         20 => CommandError::NotRegistered {
             owner: OwnerId::new(r.u32()?),
-            what: if r.flag()? { KEYS } else { PROGRAM },
+            what: if r.flag()? { Registration::Keys } else { Registration::Program },
             number: r.u32()?,
         },
         21 => CommandError::NoKeys {

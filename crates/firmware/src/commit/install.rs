@@ -110,7 +110,8 @@ fn commit(env: &Env, pages: &Pages, state: &mut CommitState, c: &Commit, a: &Act
     c.inlined().for_each(|(lpid, number, data)| pages.inlined().insert(number, lpid, data.clone()));
     if pages.registered().has_keys() {
         let written = c.writes.iter().map(|p| p.lpid.extent()).chain(c.trims.iter().map(|l| l.extent()));
-        let owners = written.chain(c.releases.iter().copied()).filter_map(owner).collect();
+        let mut owner_of = by_extent(owner);
+        let owners = written.chain(c.releases.iter().copied()).filter_map(&mut owner_of).collect();
         pages.registered().changed(&owners, c.number);
     }
     let mut install = pages.versions().install(c.number);

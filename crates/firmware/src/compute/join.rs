@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use lode_base::PageBuf;
-use lode_command::{CommandError, KeysRule};
+use lode_command::{CommandError, KeysRule, ScanCounts};
 use lode_page::DataType;
 use lode_program::{
     ColumnSource, EvalError, Expr, KeyCollector, KeySet, Meter, Passed, Program, RowMask, Selection,
@@ -44,7 +44,7 @@ impl Collect {
         Ok(Self { rule, data_type, keys, place })
     }
 
-    /// Takes the keys of a page, and adds what that costs.
+    /// Takes the keys of a page, and adds what that costs and counts.
     ///
     /// # Errors
     /// When the page is not what the program names, or has a key that no set holds.
@@ -54,6 +54,7 @@ impl Collect {
         at: &Located,
         page: &PageBuf,
         cost: &mut PageCost,
+        counts: &mut ScanCounts,
     ) -> Result<(), CommandError> {
         let fetch = |range: std::ops::Range<u32>| {
             at.check_has(&range)?;
@@ -63,11 +64,13 @@ impl Collect {
         let rows = columns.rows();
         let mut passing = None;
         if !self.rule.all_rows && program.filter().is_some() {
-            let passed = Passed::of(program, columns, &mut Meter::default()).map_err(|e| match e {
+            let mut meter = Meter::default();
+            let passed = Passed::of(program, columns, &mut meter).map_err(|e| match e {
                 EvalError::Source(e) => e,
                 e => bad_page(at.lpid, e),
             })?;
             cost.rows_in += rows as u64;
+            counts.values_compared += meter.values_compared;
             passing = Some(match passed.selection() {
                 Selection::All => RowMask::of_rows(0..rows, rows),
                 Selection::None => RowMask::of_rows(std::iter::empty(), rows),
@@ -76,7 +79,9 @@ impl Collect {
         }
         let keys = columns.column(self.rule.column)?;
         let taken = passing.as_ref().map_or(rows, RowMask::count);
-        self.keys.take(&keys, passing.as_ref()).map_err(|e| bad_page(at.lpid, e))?;
+        let too_long = |e| CommandError::Invalid(format!("page {}: {e}", at.lpid));
+        self.keys.take(&keys, passing.as_ref()).map_err(too_long)?;
+        counts.rows_in += rows as u64;
         cost.rows_in += taken as u64;
         cost.unpacked_bytes += columns.unpacked_bytes();
         Ok(())

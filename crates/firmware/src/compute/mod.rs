@@ -90,6 +90,14 @@ pub(crate) trait PageAccess {
     /// When they cannot be read as they were written.
     fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError>;
 
+    /// All bytes of the page, as [`PageAccess::read`], in memory that keeps little else.
+    ///
+    /// # Errors
+    /// As [`PageAccess::read`].
+    fn read_own(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {
+        self.read(at, 0..at.len_bytes())
+    }
+
     /// All bytes of the page, as [`PageAccess::read`]. They pass the scan units of their channels.
     ///
     /// # Errors

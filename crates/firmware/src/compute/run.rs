@@ -84,6 +84,8 @@ impl ScanRun {
                 Some(by.map_err(|e| CommandError::Invalid(e.to_string()))?)
             }
         };
+        // Whole pages go through memory as they are: no scan unit has anything to do with them.
+        let placement = if answer == Answer::Whole { ScanPlacement::Core } else { placement };
         let chain = Chain::new(Asked { program, matcher }, answer)?.hiding(hidden);
         let rows_left = limit_rows.filter(|_| answer == Answer::Rows);
         Ok(Self {
@@ -283,6 +285,7 @@ impl ScanRun {
             return Ok(true);
         }
         let entry = pages.index_entry(at)?;
+        pages.charge(self.placement, &PageCost { keys_compared: 1, ..PageCost::default() });
         Ok(entry.is_some_and(|(rule, entry)| ascending.ends(self.chain.program(), &rule, &entry)))
     }
 

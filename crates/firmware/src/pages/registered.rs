@@ -24,7 +24,9 @@ use parking_lot::Mutex;
 use crate::planted::{self, Planted};
 
 /// Bytes of what is kept beside a program or a set.
-const HEADER_BYTES: u64 = 64;
+const HEADER_BYTES: u64 = 256;
+/// A program in memory has its plan beside its expressions, and takes up to so many times its bytes on the link.
+const PLANNED: u64 = 4;
 
 /// An owner and a number of its choice.
 type Name = (u32, u32);
@@ -39,9 +41,11 @@ pub(crate) struct Registered {
 
 #[derive(Default)]
 struct Inner {
-    programs: BTreeMap<Name, Arc<Program>>,
+    programs: BTreeMap<Name, (u64, Arc<Program>)>,
     keys: BTreeMap<Name, Keys>,
     registrations: u64,
+    /// Bytes that all of it takes, or may take.
+    bytes: u64,
 }
 
 /// Registered keys.
@@ -55,7 +59,8 @@ struct Keys {
 
 /// A set that was collected.
 struct Saved {
-    program: Arc<Program>,
+    /// The registration of the program that it was collected by.
+    program: u64,
     set: Arc<KeySet>,
     data_type: DataType,
     /// The first commit that shows the pages it was collected from, and the first after that which does not.
@@ -68,7 +73,8 @@ struct Saved {
 pub(crate) struct KeysPlace {
     name: Name,
     registration: u64,
-    program: Arc<Program>,
+    /// The number of the program, and its registration.
+    program: (u32, u64),
     /// What the view shows that the pages are read at.
     commit: u64,
 }
@@ -90,18 +96,30 @@ impl Registered {
     ) -> Result<(), CommandError> {
         let mut inner = self.inner.lock();
         let name = (owner.raw(), number);
-        let old_bytes = inner.programs.get(&name).map_or(0, |p| program_bytes(p));
+        let old = inner.programs.get(&name).map(|(registration, p)| (*registration, program_bytes(p)));
+        let old_bytes = old.map_or(0, |(_, bytes)| bytes);
         match program {
-            None => inner.programs.remove(&name).map(|_| ()).ok_or(CommandError::no_program(owner, number)),
+            None if old.is_none() => return Err(CommandError::no_program(owner, number)),
+            None => drop(inner.programs.remove(&name)),
             Some(p) if p.aggregation().is_some() => {
-                Err(CommandError::Invalid("a registered program filters pages: it has no aggregation".into()))
+                let what = "a registered program filters pages: it has no aggregation";
+                return Err(CommandError::Invalid(what.into()));
             }
             Some(p) => {
-                self.check_room(&inner, program_bytes(&p), old_bytes)?;
-                inner.programs.insert(name, p);
-                Ok(())
+                let needed_bytes = program_bytes(&p);
+                self.check_room(&inner, needed_bytes, old_bytes)?;
+                inner.bytes += needed_bytes;
+                inner.registrations += 1;
+                let registration = inner.registrations;
+                inner.programs.insert(name, (registration, p));
             }
         }
+        inner.bytes -= old_bytes;
+        // Nobody finds a set again that the old program collected.
+        for keys in inner.keys_of(owner) {
+            keys.saved.take_if(|s| old.is_some_and(|(registration, _)| s.program == registration));
+        }
+        Ok(())
     }
 
     /// Registers keys, or forgets them with their set. `newest` is the newest commit, and none is being installed.
@@ -117,27 +135,27 @@ impl Registered {
     ) -> Result<(), CommandError> {
         let mut inner = self.inner.lock();
         let name = (owner.raw(), number);
+        let old_bytes = inner.keys.get(&name).map_or(0, |k| keys_bytes(&k.rule));
         match rule {
             None => {
                 inner.keys.remove(&name).ok_or(CommandError::no_keys_rule(owner, number))?;
             }
             Some(rule) => {
                 rule.form.check().map_err(|e| CommandError::Invalid(e.to_string()))?;
-                let old_bytes = inner.keys.get(&name).map_or(0, |k| keys_bytes(&k.rule));
                 self.check_room(&inner, keys_bytes(&rule), old_bytes)?;
+                inner.bytes += keys_bytes(&rule);
                 inner.registrations += 1;
                 let registration = inner.registrations;
                 inner.keys.insert(name, Keys { rule, registration, stands_since: newest, saved: None });
             }
         }
+        inner.bytes -= old_bytes;
         self.has_keys.store(!inner.keys.is_empty(), Ordering::Relaxed);
         Ok(())
     }
 
     fn check_room(&self, inner: &Inner, needed_bytes: u64, old_bytes: u64) -> Result<(), CommandError> {
-        let programs: u64 = inner.programs.values().map(|p| program_bytes(p)).sum();
-        let keys: u64 = inner.keys.values().map(|k| keys_bytes(&k.rule)).sum();
-        let free_bytes = self.bytes_max.saturating_sub(programs + keys - old_bytes);
+        let free_bytes = self.bytes_max.saturating_sub(inner.bytes - old_bytes);
         match needed_bytes > free_bytes {
             true => Err(CommandError::NoMemory { needed_bytes, free_bytes }),
             false => Ok(()),
@@ -149,31 +167,34 @@ impl Registered {
     /// # Errors
     /// When it is not registered.
     pub(crate) fn program(&self, owner: OwnerId, number: u32) -> Result<Arc<Program>, CommandError> {
-        let found = self.inner.lock().programs.get(&(owner.raw(), number)).cloned();
+        let inner = self.inner.lock();
+        let found = inner.programs.get(&(owner.raw(), number)).map(|(_, p)| p.clone());
         found.ok_or(CommandError::no_program(owner, number))
     }
 
-    /// The rule by which keys are collected at commit `commit` with `program`, and where the set goes.
+    /// The rule by which keys are collected at commit `commit`, the program with which they are, and where the set goes.
     ///
     /// # Errors
     /// When it is not registered.
     pub(crate) fn keys_place(
         &self,
         (owner, number): (OwnerId, u32),
-        program: &Arc<Program>,
+        program: u32,
         commit: u64,
-    ) -> Result<(KeysRule, KeysPlace), CommandError> {
+    ) -> Result<(KeysRule, Arc<Program>, KeysPlace), CommandError> {
         let inner = self.inner.lock();
         let name = (owner.raw(), number);
         let keys = inner.keys.get(&name).ok_or(CommandError::no_keys_rule(owner, number))?;
-        let (registration, program) = (keys.registration, program.clone());
-        Ok((keys.rule, KeysPlace { name, registration, program, commit }))
+        let found = inner.programs.get(&(owner.raw(), program));
+        let (registered, p) = found.ok_or(CommandError::no_program(owner, program))?;
+        let (registration, program) = (keys.registration, (program, *registered));
+        Ok((keys.rule, p.clone(), KeysPlace { name, registration, program, commit }))
     }
 
     /// Keeps a set that was collected.
     ///
     /// # Errors
-    /// When its rule was forgotten or replaced meanwhile.
+    /// When its rule or its program was forgotten or replaced meanwhile.
     pub(crate) fn save(
         &self,
         place: KeysPlace,
@@ -181,6 +202,10 @@ impl Registered {
         data_type: DataType,
     ) -> Result<(), CommandError> {
         let mut inner = self.inner.lock();
+        let (owner, (program, registered)) = (place.name.0, place.program);
+        if inner.programs.get(&(owner, program)).is_none_or(|(registration, _)| *registration != registered) {
+            return Err(CommandError::no_program(OwnerId::new(owner), program));
+        }
         let is_it = |k: &&mut Keys| k.registration == place.registration;
         let Some(keys) = inner.keys.get_mut(&place.name).filter(is_it) else {
             return Err(CommandError::no_keys_rule(OwnerId::new(place.name.0), place.name.1));
@@ -195,7 +220,7 @@ impl Registered {
             // The pages changed since. What else changed them, before and after that view, is not known.
             false => (place.commit, place.commit + 1),
         };
-        keys.saved = Some(Saved { program: place.program, set: Arc::new(set), data_type, from, until });
+        keys.saved = Some(Saved { program: registered, set: Arc::new(set), data_type, from, until });
         Ok(())
     }
 
@@ -213,13 +238,11 @@ impl Registered {
         let inner = self.inner.lock();
         let keys = inner.keys.get(&(owner.raw(), number)).ok_or(CommandError::no_keys_rule(owner, number))?;
         let program = inner.programs.get(&(owner.raw(), program));
-        let program = program.ok_or(CommandError::no_program(owner, among.program))?;
+        let (program, _) = program.ok_or(CommandError::no_program(owner, among.program))?;
         let shows = |s: &Saved| {
             s.from <= commit && planted::instead(Planted::KeysStale, || commit < s.until, || true)
         };
-        let is_of = |s: &Saved| {
-            planted::instead(Planted::KeysOfProgram, || Arc::ptr_eq(&s.program, program), || true)
-        };
+        let is_of = |s: &Saved| planted::instead(Planted::KeysOfProgram, || s.program == *program, || true);
         let found = keys.saved.as_ref().filter(|s| shows(s) && is_of(s));
         found.map(|s| (s.set.clone(), s.data_type)).ok_or(CommandError::NoKeys { owner, number, view })
     }
@@ -233,8 +256,8 @@ impl Registered {
     /// Commit `commit` changes pages of these owners. No view shows it yet.
     pub(crate) fn changed(&self, owners: &BTreeSet<OwnerId>, commit: u64) {
         let mut inner = self.inner.lock();
-        for ((owner, _), keys) in &mut inner.keys {
-            if owners.contains(&OwnerId::new(*owner)) {
+        for &owner in owners {
+            for keys in inner.keys_of(owner) {
                 keys.stands_since = commit;
                 if let Some(s) = &mut keys.saved {
                     s.until = s.until.min(commit);
@@ -244,8 +267,15 @@ impl Registered {
     }
 }
 
+impl Inner {
+    /// The keys of an owner.
+    fn keys_of(&mut self, owner: OwnerId) -> impl Iterator<Item = &mut Keys> {
+        self.keys.range_mut((owner.raw(), 0)..=(owner.raw(), u32::MAX)).map(|(_, keys)| keys)
+    }
+}
+
 fn program_bytes(p: &Program) -> u64 {
-    HEADER_BYTES + p.link_bytes() as u64
+    HEADER_BYTES + PLANNED * p.link_bytes() as u64
 }
 
 fn keys_bytes(rule: &KeysRule) -> u64 {

@@ -61,8 +61,13 @@ pub(crate) struct Rule {
     /// The commit that registered it. Index entries with another number were made by another rule.
     pub(crate) number: u64,
     pub(crate) rule: Arc<IndexRule>,
-    /// Bytes of the rule, as it is encoded.
+    /// Bytes that it takes in memory, about.
     len_bytes: u64,
+}
+
+/// About the bytes in memory of a rule whose encoding has so many: schema and parts have a word for a byte or two.
+fn in_memory(encoded_bytes: usize) -> u64 {
+    256 + 4 * encoded_bytes as u64
 }
 
 /// The rules of all owners.
@@ -86,7 +91,7 @@ impl Rules {
         for (owner, rule) in changes {
             match rule {
                 Some(r) => {
-                    let len_bytes = r.to_bytes().len() as u64;
+                    let len_bytes = in_memory(r.to_bytes().len());
                     rules.insert(owner.raw(), Rule { number, rule: Arc::new(r.clone()), len_bytes })
                 }
                 None => at!(RuleStays => None, rules.remove(&owner.raw())),
@@ -95,7 +100,7 @@ impl Rules {
         Self(rules)
     }
 
-    /// Bytes of all rules, as they are encoded.
+    /// Bytes that all rules take in memory, about.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.0.values().map(|r| r.len_bytes).sum()
     }
@@ -119,7 +124,7 @@ impl Rules {
             let (owner, number) = (t.u32()?, t.u64()?);
             let bytes = t.bytes()?;
             let rule = IndexRule::from_bytes(bytes).map_err(|_| t.bad("a malformed index rule"))?;
-            rules.insert(owner, Rule { number, rule: Arc::new(rule), len_bytes: bytes.len() as u64 });
+            rules.insert(owner, Rule { number, rule: Arc::new(rule), len_bytes: in_memory(bytes.len()) });
         }
         t.end()?;
         Ok(Self(rules))

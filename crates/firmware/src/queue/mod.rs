@@ -212,7 +212,8 @@ impl Queue for DriveQueue {
 
     fn narrow(&mut self, task: Tag, p: Arc<Program>) {
         match self.all_jobs().find(|j| j.tag == task).map(|j| &mut j.work) {
-            Some(Work::Task(task)) => task.run.narrow(p),
+            // A read by the page index has the program that its set was, or will be, collected by.
+            Some(Work::Task(task)) if !task.is_read => task.run.narrow(p),
             Some(Work::Command(Command::Scan(t))) => {
                 let old = &t.program;
                 let same = old.schema() == p.schema()

@@ -5,10 +5,9 @@
 //!                                 └─ among ──► AND column IN set ────► task
 //! ```
 
-use lode_command::{Answer, CommandError, IndexedRead, ScanTask};
+use lode_command::{Answer, CommandError, IndexedRead, PageRange, ScanTask};
 
 use super::reader::Reader;
-use crate::ScanPlacement;
 use crate::compute::{Collect, ScanRun, among};
 
 impl Reader<'_> {
@@ -20,21 +19,23 @@ impl Reader<'_> {
         let IndexedRead { view, owner, program, pages, unit_pages, skip, collect, among: looked_for } = read;
         let registered = self.pages().registered();
         let commit = self.view_commit(view)?;
-        let own = registered.program(owner, program)?;
-        let collect = match collect {
-            None => None,
+        let (own, collect) = match collect {
+            None => (registered.program(owner, program)?, None),
             Some(_) if looked_for.is_some() => {
                 return Err(CommandError::Invalid("a read collects keys or looks for some, not both".into()));
             }
             Some(keys) => {
-                let extents = self.pages().extents();
-                if let Some(r) = pages.iter().find(|r| extents.owner(r.extent) != Some(owner)) {
-                    let what =
-                        format!("extent {} is not of owner {owner}, whose keys are collected", r.extent);
+                let is_other = |r: &&PageRange| self.pages().extents().owner(r.extent) != Some(owner);
+                if let Some(r) = pages.iter().find(is_other) {
+                    let what = format!(
+                        "keys of owner {owner} are collected, and extent {} is another's now",
+                        r.extent
+                    );
                     return Err(CommandError::Invalid(what));
                 }
-                let (rule, place) = registered.keys_place((owner, keys), &own, commit)?;
-                Some(Collect::new(rule, &own, place)?)
+                let (rule, own, place) = registered.keys_place((owner, keys), program, commit)?;
+                let collect = Collect::new(rule, &own, place)?;
+                (own, Some(collect))
             }
         };
         let program = match looked_for {
@@ -55,8 +56,7 @@ impl Reader<'_> {
             matcher: None,
             skip,
         };
-        // Pages are taken as they are: no scan unit has anything to do with them.
-        Ok(ScanRun::new(task, ScanPlacement::Core)?.collecting(collect))
+        Ok(ScanRun::new(task, self.env().options().scan_placement)?.collecting(collect))
     }
 
     /// Keeps the keys that a read collected.

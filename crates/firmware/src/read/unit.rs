@@ -178,6 +178,13 @@ impl PageAccess for UnitAccess<'_> {
         Ok(Together { excluded: Some(excluded), keys_compared })
     }
 
+    fn read_own(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {
+        let (bytes, media_bytes) = self.read(at, 0..at.len_bytes())?;
+        // A short page would keep the whole read unit that it lies in.
+        let is_short = at.len_bytes() < self.reader.env().geometry().rblock_bytes();
+        Ok((if is_short { PageBuf::copy_from(&bytes) } else { bytes }, media_bytes))
+    }
+
     fn read_past_matcher(&self, at: &Located) -> Result<(PageBuf, u64), CommandError> {
         let Some(m) = self.reader.env().medium().model() else { return self.read(at, 0..at.len_bytes()) };
         m.read_into(Sink::ScanUnit);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, CommitNo, EblockId, OwnerId, Ppa};
-use lode_command::{Batch, CommandError, IndexedPage, PageWrite, Reply};
+use lode_command::{Batch, CommandError, IndexedPage, PageWrite, Reply, check_answer};
 use lode_program::IndexEntry;
 
 use super::allocate::ALLOCATED_BYTES;
@@ -79,6 +79,11 @@ impl Writer<'_> {
             self.check_order(&state, &batch)?;
             self.check_left(&state, &batch)?;
         }
+        if batch.answer_entries {
+            let entry_bytes = |e: &Option<Box<[u8]>>| e.as_ref().map_or(0, |e| e.len() as u64);
+            let entries = prepared.entries.iter();
+            check_answer(entries.map(|e| size_of::<IndexedPage>() as u64 + entry_bytes(e)).sum())?;
+        }
         let pins = self.pin(&batch, &prepared)?;
         self.state().begin_action();
         self.place(&batch, &prepared, pins)
@@ -114,9 +119,9 @@ impl Writer<'_> {
         };
         if batch.index_rules.iter().any(|(_, rule)| rule.is_some()) {
             let (needed_bytes, max) = (with.len_bytes(), self.env().options().rules_bytes_max);
-            if needed_bytes > max {
+            if needed_bytes > max.max(rules.len_bytes()) {
                 let (old_bytes, free_bytes) = (rules.len_bytes(), max.saturating_sub(rules.len_bytes()));
-                let needed_bytes = needed_bytes.saturating_sub(old_bytes);
+                let needed_bytes = needed_bytes - old_bytes;
                 return Err(CommandError::NoMemory { needed_bytes, free_bytes });
             }
         }
@@ -240,6 +245,7 @@ impl Writer<'_> {
         mut placed: Placed,
     ) -> Result<(Arc<Slot>, Vec<IndexedPage>), CommandError> {
         loop {
+            let entries = if batch.answer_entries { answered(batch, prepared) } else { Vec::new() };
             let mut state = self.state();
             let writable = self.env().check_writable().map_err(CommandError::from);
             if let Err(e) = writable.and_then(|()| self.check_order(&state, batch)) {
@@ -248,7 +254,6 @@ impl Writer<'_> {
                 return Err(e);
             }
             if self.is_current(&state, batch, prepared) {
-                let entries = if batch.answer_entries { answered(batch, prepared) } else { Vec::new() };
                 return Ok((self.stage(&mut state, batch, prepared, placed), entries));
             }
             drop(state);

@@ -4,6 +4,7 @@
 //!   calendar: one resource ─► model: all resources ◄─ step: who takes them        operations ─► energy
 //! ```
 
+mod buffer;
 mod calendar;
 mod model;
 mod resources;

@@ -1,7 +1,7 @@
 //! The resources of a modelled device and its host, and the time that operations take on them.
 //!
 //! ```text
-//!   read:     bus (command) ─► plane (tR) ─► bus (data) ∥ scan unit ∥ DRAM
+//!   read:     bus (command) ─► plane (tR) ─► bus (data) ∥ scan unit ∥ DRAM       in the page buffer: at once
 //!   program:  bus (command, data) ∥ DRAM ─► plane (tPROG)               erase: bus (command) ─► planes (tBERS)
 //!   scan:     what was read ─► decompressor, for encoded columns ─► core
 //!   command:  link ─► core ─► ... ─► DRAM ∥ link ─► link (completion)           ∥: one passes on to the other as it comes
@@ -21,6 +21,7 @@
 use lode_base::{EblockId, Operations, Part, Profile, Split, VirtualDuration, VirtualTime};
 use parking_lot::Mutex;
 
+use super::buffer::PageBuffer;
 use super::calendar::Calendar;
 use super::resources::{Plane, RegisterPage, Resources};
 use super::step::{Overlap, Path, Sink, Step};
@@ -59,6 +60,9 @@ impl Model {
             scan_units: vec![Calendar::default(); channels],
             cores: vec![Calendar::default(); profile.cores.count as usize],
             programmed: vec![false; g.eblock_count() as usize],
+            buffer: PageBuffer::new(
+                (u64::from(profile.dram.buffer_kb) * 1024 / u64::from(g.rblock_bytes())) as usize,
+            ),
             ..Resources::default()
         };
         Self { profile, overlap: Overlap::default(), resources: Mutex::new(resources) }
@@ -182,6 +186,12 @@ impl Model {
         r.step.read = r.step.read.later(latest);
     }
 
+    /// The number of a read unit, counted over all EBLOCKs.
+    fn unit(&self, e: EblockId, rblock: u32) -> u64 {
+        let g = &self.profile.geometry;
+        u64::from(e.raw()) * u64::from(g.eblock_bytes() / g.rblock_bytes()) + u64::from(rblock)
+    }
+
     /// The bytes of an array read.
     fn page_bytes(&self) -> u32 {
         self.profile.nand.page_bytes.max(self.profile.geometry.rblock_bytes())
@@ -193,6 +203,15 @@ impl Model {
         let (g, offset) = (&p.geometry, rblock * p.geometry.rblock_bytes());
         let (channel, plane) = self.place(e, offset / g.wblock_bytes());
         let bytes = u64::from(g.rblock_bytes() * count);
+        let first = self.unit(e, rblock);
+        let units = first..first + u64::from(count);
+        // A scan unit filters what passes on its channel.
+        if r.step.sink == Sink::Dram
+            && let Some(since) = r.buffer.holds(units.clone())
+        {
+            r.did.buffered += 1;
+            return r.step.now.with(Part::Media, r.step.now.at.max(since));
+        }
         let page = (u64::from(e.raw()) * u64::from(g.eblock_bytes()) + u64::from(offset))
             / u64::from(self.page_bytes());
         let held = r.planes[plane].register.filter(|h| (h.step, h.page) == (r.step.number, page));
@@ -252,7 +271,11 @@ impl Model {
         }
         r.did.bus_bytes += bytes;
         match r.step.sink {
-            Sink::Dram => r.through_dram(path, transfer, p.dram.rate, bytes),
+            Sink::Dram => {
+                let path = r.through_dram(path, transfer, p.dram.rate, bytes);
+                units.for_each(|u| r.buffer.put(u, path.at));
+                path
+            }
             Sink::ScanUnit => {
                 // The scan unit filters each byte as it arrives.
                 let looks = p.scan_unit.rate.time(bytes).as_ps();
@@ -281,6 +304,9 @@ impl Model {
             }
             path = r.on_bus(path, channel, transfer);
             path = r.through_dram(path, transfer, p.dram.rate, bytes);
+            let units = p.geometry.wblock_bytes() / p.geometry.rblock_bytes();
+            let first = self.unit(e, wblock * units);
+            (first..first + u64::from(units)).for_each(|u| r.buffer.put(u, path.at));
             let begins = path.at.max(r.planes[plane].free);
             path = path.with(Part::Media, begins + p.nand.program.as_ps());
             let plane = &mut r.planes[plane];

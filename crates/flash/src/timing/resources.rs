@@ -8,6 +8,7 @@ use std::collections::BinaryHeap;
 use lode_base::profile::{Frequency, Rate};
 use lode_base::{Operations, Part, Profile, VirtualTime};
 
+use super::buffer::PageBuffer;
 use super::calendar::Calendar;
 use super::step::{Later, Overlap, Path, Step};
 
@@ -47,6 +48,8 @@ pub(super) struct Resources {
     /// EBLOCKs that were programmed since they were erased. Those of a new device are erased.
     pub(super) programmed: Vec<bool>,
     pub(super) dram: Calendar,
+    /// What lies in memory of what was read into it, or programmed.
+    pub(super) buffer: PageBuffer,
     pub(super) up: Calendar,
     pub(super) down: Calendar,
     pub(super) host: Calendar,

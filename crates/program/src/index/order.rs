@@ -46,7 +46,7 @@ mod tests {
     use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
 
     use super::*;
-    use crate::{ColumnSource, CompareOp, Expr};
+    use crate::{ColumnSource, CompareOp, Expr, Meter, Passed};
 
     struct Page(Column);
 
@@ -88,5 +88,79 @@ mod tests {
         assert!(!ends(&null, &[30]));
         assert!(!ascending.ends(&less, &rule, &entry(&[Value::Null])));
         assert!(Ascending::by(1, &schema).is_err());
+    }
+
+    /// Pages of ascending values of each type, NULLs last: no page from the one at which a scan ends on has a row that passes.
+    #[test]
+    fn nothing_passes_behind_the_end_of_a_scan_of_any_type() {
+        let decimal = |precision| DataType::Decimal { precision, scale: 2 };
+        let types = [
+            DataType::Boolean,
+            DataType::SmallInt,
+            DataType::BigInt,
+            DataType::Date,
+            DataType::Double,
+            DataType::Text,
+            decimal(12),
+            decimal(18),
+            decimal(36),
+        ];
+        let value = |t: DataType, n: i64| match t {
+            DataType::Boolean => Value::Boolean(n > 20),
+            DataType::Double => Value::Double((n - 20) as f64 / 3.0),
+            // Keys have the first 8 bytes alone.
+            DataType::Text => Value::text(&format!("prefix {:05}", 10_000 + n * 7)),
+            DataType::Decimal { precision: 36, .. } => Value::Decimal((i128::from(n) - 20) << 80),
+            DataType::Decimal { precision: 18, .. } => Value::Decimal(i128::from(n - 20) * 10i128.pow(16)),
+            DataType::Decimal { .. } => Value::Decimal((n - 20).into()),
+            _ => Value::Int(n - 20),
+        };
+        let (mut ended, mut cases) = (0, 0);
+        for t in types {
+            let schema = Schema {
+                version: 1,
+                columns: vec![ColumnType { data_type: t, nullable: true }],
+                absent: Vec::new(),
+            };
+            let rule = IndexRule::new(schema.clone(), vec![0]).unwrap();
+            let ascending = Ascending::by(0, &schema).unwrap();
+            // Values repeat, and the last page of values has NULLs, too.
+            let pages: Vec<Vec<Value>> = (0..10)
+                .map(|p| {
+                    let mut rows: Vec<Value> = (0..5).map(|i| value(t, p * 4 + i)).collect();
+                    rows.extend((p == 9).then_some(Value::Null));
+                    rows
+                })
+                .chain([vec![Value::Null; 3]])
+                .collect();
+            let column = |rows: &[Value]| {
+                let mut b = ColumnBuilder::new(t);
+                rows.iter().for_each(|v| b.push(v).unwrap());
+                b.finish()
+            };
+            let ops = [CompareOp::Lt, CompareOp::LtEq, CompareOp::Eq, CompareOp::Gt, CompareOp::NotEq];
+            for (op, n) in ops.into_iter().flat_map(|op| (0..45).map(move |n| (op, n))) {
+                let compare = Expr::compare(op, Expr::Column(0), Expr::Const(value(t, n), t));
+                for f in [compare.clone(), Expr::Or(vec![compare, Expr::IsNull(Box::new(Expr::Column(0)))])] {
+                    let p = Program::check(schema.clone(), Some(f), vec![0], false).unwrap();
+                    let passing = |rows: &[Value]| {
+                        let passed = Passed::of(&p, &mut Page(column(rows)), &mut Meter::default()).unwrap();
+                        passed.count() > 0
+                    };
+                    let at = pages.iter().position(|rows| {
+                        ascending.ends(&p, &rule, &rule.entry(&mut Page(column(rows))).unwrap())
+                    });
+                    cases += 1;
+                    if let Some(at) = at {
+                        ended += 1;
+                        assert!(
+                            !pages[at..].iter().any(|rows| passing(rows)),
+                            "{t}: {op:?} {n} ends at page {at}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(ended > cases / 6, "{ended} of {cases}");
     }
 }

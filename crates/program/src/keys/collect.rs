@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   values of a column ─┬─ folded ─► bit (key mod 64) of one word                        8 bytes, whatever the keys
-//!                       └─ sized ──► distinct keys ─┬─ exact in `bytes_max`? ─► list or bitmap
-//!                                                   └─ else ──────────────────► Bloom filter of `bytes_max`
+//!                       └─ sized ──► distinct keys ─┬─ few ──────────────► list
+//!                                                   ├─ span of few bits ─► bitmap
+//!                                                   └─ else ─────────────► Bloom filter of `bytes_max`
 //! ```
 //!
-//! Invariant: every key that was taken is in the set. NULL is no key.
+//! Invariants: every key that was taken is in the set, and NULL is no key; a collection takes little more memory than its set may.
 //! Source: the per-table index of FLIXR (§4.5), which has 8 bytes; sized sets are ours.
 
 use lode_page::{Column, DataType};
@@ -21,6 +22,8 @@ const SIZED_BYTES: std::ops::RangeInclusive<u32> =
     64..=(BLOCKS_MAX * BLOCK_BYTES + FILTER_HEADER_BYTES) as u32;
 /// Bytes of a filter's bounds and length ([`KeySet::link_bytes`]).
 const FILTER_HEADER_BYTES: usize = 24;
+/// Bytes of a bitmap's least key and length.
+const BITMAP_HEADER_BYTES: usize = 16;
 /// As many keys at a time are put in order.
 const UNSORTED_MAX: usize = 4096;
 
@@ -29,7 +32,7 @@ const UNSORTED_MAX: usize = 4096;
 pub enum KeysForm {
     /// A bit for each remainder of a division by 64: the 8 bytes of the paper.
     Folded,
-    /// As exact as `bytes_max` bytes allow.
+    /// A list of up to 1,024 keys, a bitmap of keys that lie close together, else a Bloom filter.
     Sized {
         /// The most bytes of the set, 64 to 2 MB.
         bytes_max: u32,
@@ -79,10 +82,15 @@ pub struct KeyCollector {
 #[derive(Clone, Debug)]
 enum Keys {
     Folded(u64),
-    /// Of `keys` the first `sorted` ascend and are distinct.
-    Exact {
+    /// Of `keys` the first `sorted` ascend and are distinct. They are few.
+    List {
         keys: Vec<i64>,
         sorted: usize,
+    },
+    /// Bit i of word w is `base + 64 w + i`. They do not fit a list.
+    Bits {
+        base: i64,
+        words: Vec<u64>,
     },
     Bloom {
         low: i64,
@@ -105,7 +113,7 @@ impl KeyCollector {
         }
         let keys = match form {
             KeysForm::Folded => Keys::Folded(0),
-            KeysForm::Sized { .. } => Keys::Exact { keys: Vec::new(), sorted: 0 },
+            KeysForm::Sized { .. } => Keys::List { keys: Vec::new(), sorted: 0 },
         };
         Ok(Self { bytes_max: form.bytes_max() as usize, keys })
     }
@@ -136,27 +144,40 @@ impl KeyCollector {
                 (*low, *high) = (key.min(*low), key.max(*high));
                 bloom.insert(bloom::hash_number(key));
             }
-            Keys::Exact { keys, sorted } => {
+            Keys::Bits { base, words } => {
+                if !set(base, words, key, words_max(self.bytes_max)) {
+                    let mut keys = numbers(*base, words);
+                    let at = keys.partition_point(|k| *k < key);
+                    keys.insert(at, key);
+                    self.keys = filter(&keys, self.bytes_max);
+                }
+            }
+            Keys::List { keys, sorted } => {
                 if keys.last() != Some(&key) {
                     keys.push(key);
                 }
-                if keys.len() >= *sorted + UNSORTED_MAX.max(*sorted) {
+                if keys.len() >= *sorted + UNSORTED_MAX {
                     self.settle();
                 }
             }
         }
     }
 
-    /// Puts exact keys in order, and makes a filter of them once no exact set of that many is small enough.
+    /// Puts a list in order, and makes bits or a filter of it if it is too long.
     fn settle(&mut self) {
-        let Keys::Exact { keys, sorted } = &mut self.keys else { return };
+        let Keys::List { keys, sorted } = &mut self.keys else { return };
         keys.sort_unstable();
         keys.dedup();
         *sorted = keys.len();
-        // A bitmap has a bit for each of them at least.
-        if keys.len() > LIST_MAX && keys.len().div_ceil(8) > self.bytes_max {
-            self.keys = filter(keys, self.bytes_max);
+        if keys.len() <= LIST_MAX && 8 + keys.len() * 8 <= self.bytes_max {
+            return;
         }
+        let (mut base, mut words) = (keys[0].div_euclid(64) * 64, Vec::new());
+        let words_max = words_max(self.bytes_max);
+        self.keys = match keys.iter().all(|&key| set(&mut base, &mut words, key, words_max)) {
+            true => Keys::Bits { base, words },
+            false => filter(keys, self.bytes_max),
+        };
     }
 
     /// The set.
@@ -165,22 +186,46 @@ impl KeyCollector {
         KeySet::Numbers(match self.keys {
             Keys::Folded(bits) => NumberKeys::Folded(bits),
             Keys::Bloom { low, high, bloom } => NumberKeys::Bloom { low, high, bloom },
-            Keys::Exact { keys, .. } => match (keys.first(), keys.last()) {
-                (Some(&low), Some(&high)) if 8 + keys.len() * 8 > self.bytes_max || keys.len() > LIST_MAX => {
-                    let bits = high.abs_diff(low);
-                    if bits < BITMAP_BITS_MAX && 16 + (bits as usize / 64 + 1) * 8 <= self.bytes_max {
-                        NumberKeys::Bitmap { low, words: bits::of_numbers(&keys) }
-                    } else {
-                        let Keys::Bloom { low, high, bloom } = filter(&keys, self.bytes_max) else {
-                            unreachable!()
-                        };
-                        NumberKeys::Bloom { low, high, bloom }
-                    }
-                }
-                _ => NumberKeys::List(keys),
-            },
+            Keys::List { keys, .. } => NumberKeys::List(keys),
+            Keys::Bits { base, words } => {
+                let keys = numbers(base, &words);
+                NumberKeys::Bitmap { low: keys[0], words: bits::of_numbers(&keys) }
+            }
         })
     }
+}
+
+/// The most words of a bitmap in so many bytes.
+fn words_max(bytes_max: usize) -> usize {
+    (bytes_max.saturating_sub(BITMAP_HEADER_BYTES) / 8).min((BITMAP_BITS_MAX / 64) as usize)
+}
+
+/// Sets the bit of a key, if that takes at most `words_max` words. `base` is a multiple of 64.
+fn set(base: &mut i64, words: &mut Vec<u64>, key: i64, words_max: usize) -> bool {
+    if key < *base {
+        let more = key.abs_diff(*base).div_ceil(64);
+        if more + words.len() as u64 > words_max as u64 {
+            return false;
+        }
+        words.splice(0..0, std::iter::repeat_n(0, more as usize));
+        *base -= 64 * more as i64;
+    }
+    let at = key.abs_diff(*base);
+    if at / 64 >= words_max as u64 {
+        return false;
+    }
+    words.resize(words.len().max((at / 64) as usize + 1), 0);
+    bits::set(words, at);
+    true
+}
+
+/// The numbers whose bits are set, ascending.
+fn numbers(base: i64, words: &[u64]) -> Vec<i64> {
+    let mut keys = Vec::new();
+    for (w, &word) in words.iter().enumerate() {
+        bits::each(word, |bit| keys.push(base.wrapping_add_unsigned((w * 64 + bit) as u64)));
+    }
+    keys
 }
 
 /// A Bloom filter of these keys, of which there are some and which ascend.

@@ -4,6 +4,7 @@
 //!   keys of a build side ─┬─ few ────────────────────► list     exact
 //!                         ├─ span of up to 4 Mi ─────► bitmap   exact, however sparse
 //!                         └─ else ───────────────────► Bloom    lets about one other key in a hundred through
+//!   keys that a drive collects, in 64 bits ──────────► folded   lets all keys of the same remainder through
 //! ```
 //!
 //! A number is a place in its type's order ([`crate::order_key`]) that fits 64 bits. An absent key is certain, a present one is
@@ -66,7 +67,7 @@ pub enum NumberKeys {
         /// Which of them.
         bloom: Bloom,
     },
-    /// All numbers whose remainder of a division by 64 has its bit set. Only [`KeyCollector`] makes such a set.
+    /// All numbers whose remainder of a division by 64 has its bit set. [`KeyCollector`] makes such sets.
     Folded(u64),
 }
 

@@ -393,10 +393,13 @@ impl RemoteQueue {
                 out.push(Completion { outcome: Outcome::Unit(unit), ..c });
             }
             Outcome::Done(result) => {
-                let is_other =
-                    |read| matches!(&result, Ok(Reply::LastUnit { unit, .. }) if !is_of_read(read, unit));
-                if matches!(&p.command, Command::ReadIndexed(read) if is_other(read)) {
-                    return Err(self.nonsense("a unit that does not have the shape that the read asks for"));
+                let fits = match (&p.command, &result) {
+                    (Command::ReadIndexed(read), Ok(Reply::LastUnit { unit, .. })) => is_of_read(read, unit),
+                    (Command::ReadIndexed(_), Ok(_)) | (_, Ok(Reply::LastUnit { .. })) => false,
+                    _ => true,
+                };
+                if !fits {
+                    return Err(self.nonsense("an end that is not that of the read by the page index"));
                 }
                 let c = Completion { outcome: Outcome::Done(Err(CommandError::Cancelled)), ..c };
                 self.done(c, result, out)?;
@@ -448,6 +451,9 @@ impl RemoteQueue {
             (Ok(Reply::Committed { commit, view: Some(view), entries }), _) => {
                 let view = Some(views.opened(self.opening, view, commit));
                 Ok(Reply::Committed { commit, view, entries })
+            }
+            (Err(CommandError::NoKeys { owner, number, .. }), Some(view)) => {
+                Err(CommandError::NoKeys { owner, number, view })
             }
             (Err(CommandError::ViewClosed(_)), Some(view)) => {
                 views.is_closed(view);

@@ -189,6 +189,12 @@ impl RemoteQueue {
                 }
                 // The view closed with the drive.
                 Command::CloseView(_) if p.sent => Some(Ok(Reply::Done)),
+                // What was registered went with the drive.
+                Command::RegisterProgram { program: None, .. } | Command::RegisterKeys { rule: None, .. }
+                    if p.sent =>
+                {
+                    Some(Ok(Reply::Done))
+                }
                 _ if p.cancelled => Some(Err(CommandError::Cancelled)),
                 Command::Scan(ScanTask { view, .. }) | Command::ReadIndexed(IndexedRead { view, .. })
                     if p.partly =>

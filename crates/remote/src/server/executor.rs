@@ -43,11 +43,6 @@ enum CommandKind {
     CloseView(lode_base::ViewId),
     OpenSession,
     CloseSession(SessionId),
-    /// A registration, or its end.
-    Register {
-        what: Registered,
-        stays: bool,
-    },
     Other,
 }
 
@@ -115,16 +110,10 @@ impl Executor {
                     Command::CloseView(view) => CommandKind::CloseView(*view),
                     Command::OpenSession => CommandKind::OpenSession,
                     Command::CloseSession(session) => CommandKind::CloseSession(*session),
-                    Command::RegisterProgram { owner, number, program } => CommandKind::Register {
-                        what: Registered { is_keys: false, owner: *owner, number: *number },
-                        stays: program.is_some(),
-                    },
-                    Command::RegisterKeys { owner, number, rule } => CommandKind::Register {
-                        what: Registered { is_keys: true, owner: *owner, number: *number },
-                        stays: rule.is_some(),
-                    },
                     _ => CommandKind::Other,
                 };
+                // Channels register and forget side by side: what may be there is forgotten when the client leaves.
+                self.owner.registered.lock().extend(Registered::by(&command));
                 // The device refuses a later time, so such a time does not move the clock.
                 if at <= VirtualTime::BEGIN_MAX {
                     *now = (*now).max(at);
@@ -183,8 +172,7 @@ impl Executor {
         self.channel.answer(|w| put_completion(w, &c))
     }
 
-    /// Records the views and sessions of the client, and what it registered. The server closes and forgets them when the client
-    /// leaves.
+    /// Records the views and sessions of the client. The server closes them when the client leaves.
     fn note(&self, reply: &Reply, what: &CommandKind) {
         match (reply, what) {
             (Reply::View { view, .. } | Reply::Committed { view: Some(view), .. }, _) => {
@@ -197,12 +185,6 @@ impl Executor {
                 self.owner.unclaimed.lock().remove(&session.raw());
             }
             (Reply::Done, CommandKind::CloseView(view)) => drop(self.owner.views.lock().remove(&view.raw())),
-            (Reply::Done, CommandKind::Register { what, stays: true }) => {
-                self.owner.registered.lock().insert(*what);
-            }
-            (Reply::Done, CommandKind::Register { what, stays: false }) => {
-                self.owner.registered.lock().remove(what);
-            }
             (Reply::Done, CommandKind::CloseSession(session)) => {
                 self.owner.sessions.lock().remove(&session.raw());
             }

@@ -119,7 +119,7 @@ pub(super) struct Owner {
     /// The views to close when the client leaves.
     pub(super) views: Mutex<BTreeSet<u64>>,
     pub(super) sessions: Mutex<BTreeSet<u64>>,
-    /// The programs and keys to forget when the client leaves.
+    /// The programs and keys that may have to be forgotten when the client leaves.
     pub(super) registered: Mutex<BTreeSet<Registered>>,
     /// The sessions from before the drive was opened that the client has not resumed.
     pub(super) unclaimed: Mutex<BTreeSet<u64>>,
@@ -134,6 +134,19 @@ pub(super) struct Registered {
 }
 
 impl Registered {
+    /// What a command registers.
+    pub(super) fn by(c: &Command) -> Option<Self> {
+        match *c {
+            Command::RegisterProgram { owner, number, program: Some(_) } => {
+                Some(Self { is_keys: false, owner, number })
+            }
+            Command::RegisterKeys { owner, number, rule: Some(_) } => {
+                Some(Self { is_keys: true, owner, number })
+            }
+            _ => None,
+        }
+    }
+
     /// The command that forgets it.
     fn forgotten(self) -> Command {
         let Self { is_keys, owner, number } = self;

@@ -70,12 +70,13 @@ impl World<'_> {
             return Ok(());
         }
         let depth = self.device.identity().queue_depth_max as usize;
-        let mut changes = Vec::new();
+        let (mut changes, mut asked) = (Vec::new(), Vec::new());
         let mut fates: Vec<(lode_command::Tag, Option<Fate>)> = Vec::new();
         let mut lpids = Vec::new();
         let mut q = host::open_queue(&*self.device, batches.len() + reads.len())?;
         let mut reads = reads.iter().copied().take(depth.saturating_sub(batches.len()));
         for (batch, change) in batches {
+            asked.push(batch.answer_entries);
             fates.push((host::submit(&mut *q, Command::Write(batch))?, None));
             changes.push(change);
             if let Some(lpid) = reads.next() {
@@ -112,7 +113,7 @@ impl World<'_> {
             return wrong(FailureKind::Answer, format!("a batch was answered with {answer:?}"));
         }
         for (at, of_batch) in entries {
-            self.entries_hold(&of_batch, &changes, at)?;
+            self.entries_hold(&of_batch, asked[at], &changes, at)?;
         }
         self.oracle.beside = states.to_vec();
         // A session may have accepted a batch because the batch before it failed. Such a batch is in none of the
@@ -129,7 +130,7 @@ impl World<'_> {
     }
 
     /// Checks the index entries that batch `at` of some batches was answered with.
-    fn entries_hold(&self, entries: &[IndexedPage], changes: &[Change], at: usize) -> Done {
+    fn entries_hold(&self, entries: &[IndexedPage], asked: bool, changes: &[Change], at: usize) -> Done {
         let rules_of = |owner| {
             let changed = changes.iter().flat_map(|c| &c.rules).filter(move |(o, _)| *o == owner);
             let before = self.oracle.now.rules.get(&owner).map(|r| &r.rule);
@@ -138,9 +139,12 @@ impl World<'_> {
         let written = &changes[at].writes;
         let is_it = |(e, (lpid, page)): (&IndexedPage, &(Lpid, Page))| {
             let fits = |entry| rules_of(page.owner).any(|rule| page.content.has_entry(rule, entry));
-            e.lpid == *lpid && e.len_bytes == page.len && e.entry.as_ref().is_none_or(fits)
+            // Without a change of rules that is under way, each page of an owner with a rule has an entry.
+            let is_sure = changes.iter().all(|c| c.rules.is_empty()) && rules_of(page.owner).next().is_some();
+            e.lpid == *lpid && e.len_bytes == page.len && e.entry.as_ref().map_or(!is_sure, fits)
         };
-        match entries.is_empty() || entries.len() == written.len() && entries.iter().zip(written).all(is_it) {
+        let expected = if asked { written.len() } else { 0 };
+        match entries.len() == expected && entries.iter().zip(written).all(is_it) {
             true => Ok(()),
             false => {
                 wrong(FailureKind::WrongBytes, "a batch is answered with entries that its pages do not have")

@@ -31,11 +31,11 @@ enum End {
     /// Its name is the answer: the host reads it and filters.
     Names,
     /// Its bytes are the answer, as they are.
-    Bytes,
+    Whole,
     /// A byte is the answer: whether the host has to read it, as far as the member knows.
     Hint(Option<Box<dyn Exact>>),
-    /// The whole page is the answer, where a row passes.
-    Whole(Box<dyn Exact>),
+    /// All rows of the page are the answer, where one passes.
+    Pages(Box<dyn Exact>),
     /// The rows that pass are the answer.
     Rows(Box<dyn Exact>),
     /// What is made of the rows that pass is the answer.
@@ -100,12 +100,12 @@ impl Chain {
         }
         let end = match (answer, exact, fold) {
             (Answer::Mapped | Answer::Index, None, None) => End::Names,
-            (Answer::Whole, None, None) => End::Bytes,
+            (Answer::Whole, None, None) => End::Whole,
             // Without a filter every row passes, and no page need be read to know it.
             (Answer::Hints { .. }, exact, None) => {
                 End::Hint(exact.filter(|_| asked.program.filter().is_some()))
             }
-            (Answer::Pages, Some(e), None) => End::Whole(e),
+            (Answer::Pages, Some(e), None) => End::Pages(e),
             (Answer::Rows, Some(e), None) => End::Rows(e),
             (Answer::Aggregate, Some(e), Some(f)) => End::Folded(e, f),
             (_, None, _) => {
@@ -214,18 +214,18 @@ impl Chain {
             End::Names => {
                 return Ok(PageAnswer { rows: Some(PageRows::name(at.lpid)), ..PageAnswer::nothing(cost) });
             }
-            End::Bytes => {
-                let (bytes, media_bytes) = page.access.read(at, 0..at.len_bytes())?;
+            End::Whole => {
+                let (bytes, media_bytes) = page.access.read_own(at)?;
                 unit.counts.pages_read += 1;
                 unit.counts.media_bytes += media_bytes;
                 cost.read = true;
                 if let Some(collect) = &mut self.collect {
-                    collect.take(program, at, &bytes, &mut cost)?;
+                    collect.take(program, at, &bytes, &mut cost, &mut unit.counts)?;
                 }
                 return Ok(PageAnswer { bytes: Some(bytes), ..PageAnswer::nothing(cost) });
             }
             End::Hint(None) => return Ok(PageAnswer { hint: of_hint(true), ..PageAnswer::nothing(cost) }),
-            End::Hint(Some(e)) | End::Whole(e) | End::Rows(e) | End::Folded(e, _) => e,
+            End::Hint(Some(e)) | End::Pages(e) | End::Rows(e) | End::Folded(e, _) => e,
         };
 
         unit.counts.pages_read += u64::from(whole.is_none());
@@ -267,9 +267,9 @@ impl Chain {
                     fold.take(program, at, &passed, columns, unit)?;
                     fold.cost(count as u64, &mut cost);
                 }
-                End::Whole(_) => answer = Some(all.rows_of(program, at.lpid, columns)?),
+                End::Pages(_) => answer = Some(all.rows_of(program, at.lpid, columns)?),
                 End::Hint(_) => {}
-                End::Rows(_) | End::Names | End::Bytes => {
+                End::Rows(_) | End::Names | End::Whole => {
                     answer = Some(passed.rows_of(program, at.lpid, columns)?)
                 }
             }
