@@ -46,6 +46,8 @@ pub enum Skip {
     Levels,
     /// About each page. Source: FLIXR.
     Each,
+    /// Not at all: each page is read.
+    Never,
     /// About each page, up to the first after which none can have a row that passes. The host is sure that the column never falls from
     /// page to page in the order of the task, and that NULLs come last. Source: FLIXR §4.6.
     Sorted(u16),

@@ -11,6 +11,7 @@
 //! Entry points: [`Database::open`], [`Snapshot`], [`WriteTxn`], [`Transaction`]. The engine knows a drive only as
 //! [`lode_command::Device`]. It reads no clock, draws no randomness and spawns no thread.
 
+mod access;
 mod database;
 mod error;
 mod options;
@@ -19,6 +20,7 @@ mod storage;
 mod tables;
 mod trees;
 
+pub use access::{AccessPath, PATHS, TreeUse};
 pub use database::Database;
 pub use error::EngineError;
 pub use lode_command::Progress;

@@ -9,7 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 use std::fmt;
 use std::str::FromStr;
 
-use lode_engine::{Changes, Durability};
+use lode_engine::{AccessPath, Changes, Durability};
 
 use crate::Offload;
 
@@ -34,6 +34,8 @@ pub struct LodeOptions {
     pub short_statements: bool,
     /// `lode.index_percent`: the most pages of its table that a B+-tree index may name to be used, in percent.
     pub index_percent: u8,
+    /// `lode.index`: how scans find their pages.
+    pub index: &'static AccessPath,
     /// `lode.planner`: who orders joins.
     pub planner: Planner,
     /// `lode.join_order`: tables that are joined first, in their order.
@@ -284,6 +286,7 @@ impl Default for LodeOptions {
             durability: CommitDurability::default(),
             short_statements: true,
             index_percent: 25,
+            index: AccessPath::AUTO,
             planner: Planner::default(),
             join_order: String::new(),
             early_filter: EarlyFilter::default(),
@@ -341,6 +344,11 @@ impl ExtensionOptions for LodeOptions {
             "index_percent" => {
                 let percent = value.parse().ok().filter(|p| *p <= 100);
                 self.index_percent = percent.ok_or_else(|| bad(key, value, "a number from 0 to 100"))?;
+            }
+            "index" => {
+                let path = AccessPath::named(value);
+                self.index =
+                    path.ok_or_else(|| bad(key, value, "auto, none, btree, page_index or flixr_s"))?;
             }
             "queue_depth" => {
                 let depth = value.parse().ok().filter(|d| (1..=65_536).contains(d));
@@ -411,6 +419,12 @@ impl ExtensionOptions for LodeOptions {
                 self.planner.to_string(),
                 "Who orders joins: off (as FROM names the tables), cost (by sampled selectivity) or yoursql (the table \
                  that the drive filters best comes first)",
+            ),
+            entry(
+                "index",
+                self.index.to_string(),
+                "How scans find their pages: auto, none (every page is read), btree (B+-trees wherever one fits), page_index (the \
+                 drive's, by levels) or flixr_s (the drive's, one decision a page)",
             ),
             entry(
                 "index_percent",

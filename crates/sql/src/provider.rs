@@ -193,7 +193,8 @@ impl TableProvider for LodeTable {
         let (snapshot, table) = (&self.snapshot, &self.table);
         let of = FilterOver { schema: &self.schema, stored: &self.columns, hidden: self.hidden() };
         let options = LodeOptions::of(state.config_options());
-        let index_pages_max = table.pages() * u64::from(options.index_percent) / 100;
+        let few = table.pages() * u64::from(options.index_percent) / 100;
+        let index_pages_max = options.index.tree_pages_max(few);
         let access = Access::of(snapshot, table, of, self.offload, filters, index_pages_max, &self.counts)?;
         let spec = ScanSpec {
             snapshot: snapshot.clone(),
@@ -202,6 +203,7 @@ impl TableProvider for LodeTable {
             prefetch: options.prefetch,
             samples_in_host: options.planner == Planner::Cost && options.join == JoinBy::Hash,
             counts: self.counts.clone(),
+            path: options.index,
             index_pages_max,
             later: VirtualDuration::ZERO,
             output: self.stored_columns(projection),

@@ -248,7 +248,11 @@ impl Session {
     pub(crate) fn short_settings(&self) -> ShortSettings {
         let state = self.state.read();
         match state.config_options().extensions.get::<LodeOptions>() {
-            Some(options) => ShortSettings { on: options.short_statements, bulk_rows: options.bulk_rows },
+            // A short statement takes the way of its key, whatever path is asked for.
+            Some(options) => ShortSettings {
+                on: options.short_statements && options.index.is_auto(),
+                bulk_rows: options.bulk_rows,
+            },
             None => ShortSettings { on: false, bulk_rows: 0 },
         }
     }

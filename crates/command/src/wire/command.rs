@@ -12,7 +12,7 @@
 //!   16 register keys: owner 4, number 4, some 1 [column 2, all rows 1, sized 1 [bytes 4]]
 //!   17 read indexed: view 8, owner 4, program 4, unit pages 4, skip, collect 1 [keys 4],
 //!                    among 1 [owner 4, keys 4, program 4, column 2], ranges
-//!   skip: 0 levels, 1 each, 2 sorted: column 2
+//!   skip: 0 levels, 1 each, 2 sorted: column 2, 3 never
 //!   ranges: n x (extent 8, first 2, count 2)          hidden: n x (LPID 8, rows n x number 4), all ascending
 //! ```
 //!
@@ -265,6 +265,7 @@ fn put_skip(w: &mut Writer<'_>, skip: Skip) {
     match skip {
         Skip::Levels => w.u8(0),
         Skip::Each => w.u8(1),
+        Skip::Never => w.u8(3),
         Skip::Sorted(column) => {
             w.u8(2);
             w.u16(column);
@@ -276,6 +277,7 @@ fn take_skip(r: &mut Reader<'_>) -> Result<Skip, Malformed> {
     Ok(match r.u8()? {
         0 => Skip::Levels,
         1 => Skip::Each,
+        3 => Skip::Never,
         2 => Skip::Sorted(r.u16()?),
         _ => return Err(r.bad("no way to ask the page index")),
     })

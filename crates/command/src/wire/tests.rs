@@ -80,7 +80,7 @@ fn commands() -> Vec<Command> {
         program: 9,
         pages: pages.clone(),
         unit_pages: 64,
-        skip: Skip::Levels,
+        skip: Skip::Never,
         collect: Some(1),
         among: Some(Among { owner: OwnerId::new(5), keys: 2, program: 8, column: 3 }),
     };

@@ -27,6 +27,7 @@ use super::delta::is_delta;
 use super::evaluate::{PartScan, evaluate};
 use super::overlay::Part;
 use super::table::Table;
+use crate::access::AccessPath;
 use crate::trees::Snapshot;
 use crate::{EngineError, LinkStats};
 
@@ -143,6 +144,13 @@ fn unit_pages(answer: Answer) -> u32 {
 }
 
 impl Scan {
+    /// The same scan by another access path. Its pages are those that it was given.
+    #[must_use]
+    pub fn by(mut self, path: &AccessPath) -> Self {
+        self.task.skip = path.skip;
+        self
+    }
+
     fn new(snapshot: Snapshot, mut task: ScanTask, parts: Option<PartScan>) -> Self {
         let (mut loaded, mut host_pages) = (None, Vec::new());
         if let Some(own) = snapshot.own() {

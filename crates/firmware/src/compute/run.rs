@@ -78,7 +78,7 @@ impl ScanRun {
             return Err(CommandError::Invalid("whole pages show all their rows".into()));
         }
         let ascending = match skip {
-            Skip::Levels | Skip::Each => None,
+            Skip::Levels | Skip::Each | Skip::Never => None,
             Skip::Sorted(column) => {
                 let by = Ascending::by(column, program.schema());
                 Some(by.map_err(|e| CommandError::Invalid(e.to_string()))?)
@@ -86,7 +86,8 @@ impl ScanRun {
         };
         // Whole pages go through memory as they are: no scan unit has anything to do with them.
         let placement = if answer == Answer::Whole { ScanPlacement::Core } else { placement };
-        let chain = Chain::new(Asked { program, matcher }, answer)?.hiding(hidden);
+        let chain =
+            Chain::new(Asked { program, matcher, by_index: skip != Skip::Never }, answer)?.hiding(hidden);
         let rows_left = limit_rows.filter(|_| answer == Answer::Rows);
         Ok(Self {
             view,

@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use lode_base::Lpid;
+use lode_command::Skip;
 
 use super::parts::Parts;
 use crate::SqlError;
@@ -32,7 +33,9 @@ pub(super) async fn delete_unread(
     check_reads(plan)?;
     let mut plan = state.create_physical_plan(plan).await?;
     let mut rows = 0;
-    if let Some(scan) = bare_scan(&plan).filter(|s| s.expects_a_page()).cloned() {
+    if let Some(scan) =
+        bare_scan(&plan).filter(|s| s.expects_a_page() && s.spec().path.skip != Skip::Never).cloned()
+    {
         let deleted;
         (work, deleted) = blocking(move || {
             let program = Arc::new(scan.spec().program()?);

@@ -62,7 +62,8 @@ pub(crate) struct FilterOver<'a> {
 pub(crate) struct Pages(Option<IndexedPages>);
 
 impl Access {
-    /// Decides how to find the rows of `table` that pass `filters`. A B+-tree index that names more than `index_pages_max` pages is not used.
+    /// Decides how to find the rows of `table` that pass `filters`. A B+-tree index that names more than `index_pages_max` pages is not used;
+    /// with `None`, none is.
     /// The reads of the estimate are added to `counts`.
     ///
     /// # Errors
@@ -73,14 +74,14 @@ impl Access {
         over: FilterOver<'_>,
         offload: Offload,
         filters: &[Expr],
-        index_pages_max: u64,
+        index_pages_max: Option<u64>,
         counts: &Arc<StatementCounts>,
     ) -> Result<Self> {
         let Pushed { filter, implied, text: filter_text } = pushed(table, over, offload, filters)?;
-        let indexed = match with_implied(filter.as_ref(), &implied) {
+        let indexed = match (with_implied(filter.as_ref(), &implied), index_pages_max) {
             // A host that does all of the work reads all pages.
-            Some(filter) if offload != Offload::Off => {
-                snapshot.index_pages(table, &filter, index_pages_max).map_err(engine_error)?
+            (Some(filter), Some(most)) if offload != Offload::Off => {
+                snapshot.index_pages(table, &filter, most).map_err(engine_error)?
             }
             _ => None,
         };

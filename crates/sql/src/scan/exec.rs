@@ -267,6 +267,9 @@ impl DisplayAs for LodeScanExec {
         if let Some((index, pages)) = &spec.index {
             write!(f, ", index={index} ({pages} pages)")?;
         }
+        if !spec.path.is_auto() {
+            write!(f, ", path={}", spec.path)?;
+        }
         if let Some(early) = &spec.early {
             write!(f, ", {early}")?;
         }

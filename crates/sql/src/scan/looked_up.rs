@@ -53,7 +53,8 @@ fn look_up(spec: &ScanSpec, keys: &[Expr]) -> Result<Option<Vec<PageRange>>> {
         None => Vec::new(),
     };
     terms.extend(keys.iter().cloned());
-    let found = spec.snapshot.index_pages(&spec.table, &Expr::And(terms), spec.index_pages_max);
+    let Some(most) = spec.index_pages_max else { return Ok(None) };
+    let found = spec.snapshot.index_pages(&spec.table, &Expr::And(terms), most);
     Ok(found.map_err(engine_error)?.map(|found| found.pages))
 }
 

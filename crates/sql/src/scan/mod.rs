@@ -33,7 +33,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use lode_base::VirtualDuration;
 use lode_command::{Answer, PageRange};
-use lode_engine::{EngineError, HostWork, NoMatcher, Snapshot, Table};
+use lode_engine::{AccessPath, EngineError, HostWork, NoMatcher, Snapshot, Table};
 use lode_program::answer::Member;
 use lode_program::{Expr, Matcher, Program};
 
@@ -76,8 +76,10 @@ pub(crate) struct ScanSpec {
     pub(crate) selectivity: f64,
     /// The sample that says so, if there is one.
     pub(crate) sample: Option<Sample>,
-    /// The most pages that a B+-tree index may name to be used.
-    pub(crate) index_pages_max: u64,
+    /// How it finds its pages.
+    pub(crate) path: &'static AccessPath,
+    /// The most pages that a B+-tree index may name to be used; `None` if none is asked.
+    pub(crate) index_pages_max: Option<u64>,
     /// The B+-tree index that named the pages, and how many they are.
     pub(crate) index: Option<(String, u64)>,
     /// The orders whose first rows are enough, if the scan may end early.

@@ -177,7 +177,7 @@ impl PartitionScan {
             self.metrics.looked_up(pages.iter().map(|r| usize::from(r.count)).sum());
         }
         let scan = spec.snapshot.scan(&spec.table, pages, program.clone(), choice.answer(), limit);
-        let scan = scan.map_err(engine_error)?;
+        let scan = scan.map_err(engine_error)?.by(spec.path);
         if narrowed && choice == Choice::PoolIndexed && !keys_pay_in_host(spec, &keys)? {
             // The drive names pages by them; the operators that made them look at the rows.
             program = self.base.clone();

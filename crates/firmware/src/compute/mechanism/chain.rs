@@ -69,7 +69,8 @@ impl Chain {
     /// # Errors
     /// [`CommandError::Invalid`] when the answer is not the program's.
     pub(crate) fn new(asked: Asked, answer: Answer) -> Result<Self, CommandError> {
-        let named = MECHANISMS.iter().filter(|m| answer.members().contains(&m.member()));
+        let asks = |m: &Member| answer.members().contains(m) && (asked.by_index || *m != Member::PageIndex);
+        let named = MECHANISMS.iter().filter(|m| asks(&m.member()));
         let stages = named.filter_map(|m| m.compile(&asked)).collect();
         Self::of(asked, answer, stages)
     }
@@ -138,8 +139,9 @@ impl Chain {
 
     /// Whether pages that the page index excludes answer nothing at all, so that many may be excluded together.
     pub(crate) fn skips_by_index(&self) -> bool {
-        let asks =
-            self.answer.members().contains(&Member::PageIndex) && self.asked.program.filter().is_some();
+        let asks = self.answer.members().contains(&Member::PageIndex)
+            && self.asked.by_index
+            && self.asked.program.filter().is_some();
         asks && !matches!(self.end, End::Hint(_))
     }
 
@@ -154,7 +156,7 @@ impl Chain {
             && old.slots() == program.slots()
             && old.aggregation() == program.aggregation();
         assert!(same, "a running task may change its filter and nothing else");
-        let asked = Asked { program, matcher: self.asked.matcher.clone() };
+        let asked = Asked { program, ..self.asked.clone() };
         let narrowed = Self::new(asked, self.answer).expect("the answer was the program's");
         let mut narrowed = narrowed.hiding(self.hidden.take()).collecting(self.collect.take());
         if let (End::Folded(_, new), End::Folded(_, so_far)) = (&mut narrowed.end, &mut self.end) {
@@ -202,6 +204,7 @@ impl Chain {
         let hides = || self.hidden.as_ref().is_some_and(|h| !h.of(at.lpid).is_empty());
         if let End::Folded(_, fold) = &mut self.end
             && all_pass
+            && self.asked.by_index
             && whole.is_none()
             && !planted::instead(Planted::ProofOverHidden, hides, || false)
             && let Some(passed) = fold.take_unread(program, page)?

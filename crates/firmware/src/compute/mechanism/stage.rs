@@ -26,6 +26,8 @@ pub(crate) struct Asked {
     pub(crate) program: Arc<Program>,
     /// Keys of pages that have rows which pass.
     pub(crate) matcher: Option<Arc<Matcher>>,
+    /// Whether the page index may answer.
+    pub(crate) by_index: bool,
 }
 
 /// A compiled mechanism, by what it may say.

@@ -29,7 +29,7 @@ fn always(verdict: Verdict) -> Stage {
 }
 
 fn asked(program: &Arc<Program>) -> Asked {
-    Asked { program: program.clone(), matcher: None }
+    Asked { program: program.clone(), matcher: None, by_index: true }
 }
 
 fn exact(p: &Arc<Program>) -> Stage {
@@ -116,7 +116,7 @@ fn the_matcher_drops_pages_without_its_keys_and_changes_no_answer() {
     let check = |text: &str, key: &str, dropped: u64| {
         let p = Arc::new(program(Some(text_is(text)), &[1], true));
         let matcher = Some(Arc::new(Matcher::of_keys(&[key.as_bytes()], 1 << 1).unwrap()));
-        let with = Asked { program: p.clone(), matcher };
+        let with = Asked { program: p.clone(), matcher, by_index: true };
         let stages = || vec![PatternMatcher.compile(&with).unwrap(), exact(&p)];
         let plain = run(&fake, Chain::of(asked(&p), Answer::Rows, vec![exact(&p)]).unwrap());
         let matched = run(&fake, Chain::of(with.clone(), Answer::Rows, stages()).unwrap());
@@ -139,7 +139,7 @@ fn a_page_that_the_matcher_read_is_not_read_again() {
     let fake = Fake::table();
     let p = Arc::new(program(Some(text_is("text 2")), &[1, 0], true));
     let matcher = Some(Arc::new(Matcher::of_keys(&[b"text 2"], 1 << 1).unwrap()));
-    let chain = Chain::new(Asked { program: p, matcher }, Answer::Rows).unwrap();
+    let chain = Chain::new(Asked { program: p, matcher, by_index: true }, Answer::Rows).unwrap();
     let (answers, counts) = run(&fake, chain);
     assert!(!answers.is_empty());
     let whole: Vec<_> = fake.pages.keys().map(|l| (*l, 0..located(&fake, *l).len_bytes())).collect();
