@@ -498,3 +498,31 @@ async fn auto_aggregates_in_the_drive_where_its_cores_take_less_time_than_link_a
     }
     assert!(host.answer == drive.answer && rows.answer == auto.answer && host.answer == rows.answer);
 }
+
+#[tokio::test]
+async fn tasks_grow_while_the_page_index_leaves_nearly_all_pages_out() {
+    let run = Run::new(profile(|_| {})).await;
+    let rows = "SELECT value, value % 1000, 'text of row ' || value FROM generate_series(1, 400000) AS value";
+    run.session
+        .execute(&format!(
+            "CREATE TABLE rows (k BIGINT, a INT, s TEXT) WITH (layout = 'row'); INSERT INTO rows {rows};
+             SET lode.queue_depth = 4"
+        ))
+        .await
+        .unwrap();
+    let few = "SELECT a FROM rows WHERE k = 300000";
+    let mut took = Vec::new();
+    for path in ["flixr_s", "page_index", "none"] {
+        run.session.execute(&format!("SET lode.index = {path}")).await.unwrap();
+        took.push(run.run(Offload::Rows, few).await);
+    }
+    let [each, levels, none] = &took[..] else { panic!() };
+    assert!(each.answer == levels.answer && each.answer == none.answer);
+    let pages = none.counts.pages;
+    assert!(pages > 1000, "{pages} pages");
+    assert_eq!((each.counts.pages_skipped, none.counts.pages_skipped), (pages - 1, 0));
+    // Four tasks of 16 pages come before any has answered; then they grow, up to the share of each in what is left.
+    let commands = |t: &Took| t.time.work(HostWork::Command);
+    assert!(commands(each) * 3 < commands(none), "{:?} {:?}", commands(each), commands(none));
+    assert!(levels.time.total <= each.time.total, "{:?} {:?}", levels.time.total, each.time.total);
+}

@@ -39,6 +39,10 @@ const HINTED_PAGES: u32 = 64;
 /// that few tasks are under way.
 const PARTS_A_TASK: u32 = 4;
 
+/// On a modelled device tasks grow while the page index leaves out all but one of so many pages, up to so many times their usual size.
+const SKIPPED_PARTS: u64 = 8;
+const GROWN_MAX: u32 = 64;
+
 /// A running scan. Dropping it cancels the drive's tasks.
 pub struct Scan {
     snapshot: Snapshot,
@@ -47,6 +51,10 @@ pub struct Scan {
     /// Pages of a task, and tasks under way, at most.
     part_pages: u32,
     depth: usize,
+    /// How many times as many pages the next task has, and each of its units, since the page index leaves nearly all of them out.
+    grown: u32,
+    /// Pages that no task has yet.
+    pages_left: u64,
     /// Tasks that came to their end.
     ended: usize,
     queue: Option<Box<dyn Queue>>,
@@ -172,6 +180,7 @@ impl Scan {
         }
         // Parts are taken from the end.
         task.pages.reverse();
+        let pages_left = task.pages.iter().map(|r| u64::from(r.count)).sum();
         let depth = depth as usize;
         let (counts, link) = (ScanCounts::default(), LinkStats::default());
         Self {
@@ -179,6 +188,8 @@ impl Scan {
             task,
             part_pages,
             depth,
+            grown: 1,
+            pages_left,
             ended: 0,
             queue: None,
             tasks: VecDeque::new(),
@@ -210,6 +221,7 @@ impl Scan {
             let Some(first) = self.tasks.front_mut() else {
                 if let Some((view, mut pages)) = self.loaded.take() {
                     pages.reverse();
+                    self.pages_left = pages.iter().map(|r| u64::from(r.count)).sum();
                     (self.task.view, self.task.pages) = (view, pages);
                     continue;
                 }
@@ -266,6 +278,7 @@ impl Scan {
                 program: task.program.clone(),
                 hidden,
                 matcher: task.matcher.clone(),
+                unit_pages: task.unit_pages * self.grown,
                 ..*task
             });
             let link = LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 };
@@ -278,11 +291,15 @@ impl Scan {
 
     /// The pages of the next task.
     fn next_part(&mut self) -> Vec<PageRange> {
-        let (mut part, mut room) = (Vec::new(), self.part_pages);
+        // As many tasks as may be under way share what is left.
+        let share = u32::try_from(self.pages_left / self.depth as u64).unwrap_or(u32::MAX);
+        let most = self.part_pages.saturating_mul(self.grown).min(share.max(self.part_pages));
+        let (mut part, mut room) = (Vec::new(), most);
         while let Some(next) = self.task.pages.pop() {
             let count = u32::from(next.count).min(room) as u16;
             part.push(PageRange { count, ..next });
             room -= u32::from(count);
+            self.pages_left -= u64::from(count);
             if count < next.count {
                 let (first, left) = (next.first + count, next.count - count);
                 self.task.pages.push(PageRange { extent: next.extent, first, count: left });
@@ -309,9 +326,14 @@ impl Scan {
                     unit.pages.extend(flagged.iter().flat_map(PageHints::flagged).map(PageRows::name));
                     task.ready.push_back(unit);
                 }
-                Outcome::Done(Ok(Reply::Scanned(_))) => {
+                Outcome::Done(Ok(Reply::Scanned(counts))) => {
                     task.over = true;
                     self.ended += 1;
+                    // A task of pages that are left out is mostly its command, and the completions of its units.
+                    let few_are_left =
+                        counts.pages_skipped * SKIPPED_PARTS >= counts.pages * (SKIPPED_PARTS - 1);
+                    let grows = few_are_left && self.snapshot.host().is_some();
+                    self.grown = if grows { (self.grown * 2).min(GROWN_MAX) } else { 1 };
                 }
                 Outcome::Done(Ok(_)) => return Err(EngineError::Protocol { command: "a scan" }),
                 Outcome::Done(Err(e)) => {
