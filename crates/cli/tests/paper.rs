@@ -164,7 +164,7 @@ fn a_directory_that_cannot_be_written_is_one_line() {
     // Before anything runs.
     fail(["paper", "all", "--out", &file], 1, &["file"]);
     fail(["paper", "all"], 2, &["--out"]);
-    fail(["paper", "flixr"], 2, &["flixr"]);
+    fail(["paper", "nothing"], 2, &["nothing"]);
 }
 
 /// The page has every figure of every paper; what lies beside it is what each paper writes by itself.

@@ -26,7 +26,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
-use lode_engine::{NullsAt, OrderColumn};
+use lode_engine::{NullsAt, OrderColumn, TreeUse};
 
 use crate::columns;
 use crate::exchanges::is_exchange;
@@ -169,6 +169,9 @@ impl<'a> Path<'a> {
     /// The first rows of an order, if an index has that order.
     fn first_rows(&self, order: &[OrderColumn], rows: usize) -> Option<FirstRows> {
         let spec = self.scan.spec();
+        if spec.path.trees == TreeUse::Never {
+            return None;
+        }
         let order = spec.snapshot.index_order(&spec.table, spec.index_filter().as_ref(), order)?;
         let at = |c: &u16| spec.output.iter().position(|o| *o == Some(*c));
         let columns = order.columns.iter().map(at).collect::<Option<_>>()?;

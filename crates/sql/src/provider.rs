@@ -23,7 +23,7 @@ use lode_engine::{Deferral, Snapshot, Table};
 use crate::arrow_convert::arrow_type;
 use crate::hidden_columns::HiddenValues;
 use crate::options::{JoinBy, LodeOptions, Planner};
-use crate::scan::{Access, FilterOver, LodeScanExec, ScanSpec, engine_error, estimate};
+use crate::scan::{Access, FilterOver, LodeScanExec, ScanSpec, Trees, engine_error, estimate};
 use crate::translate::{lower, translate_filter};
 use crate::{Offload, StatementCounts};
 
@@ -195,7 +195,8 @@ impl TableProvider for LodeTable {
         let options = LodeOptions::of(state.config_options());
         let few = table.pages() * u64::from(options.index_percent) / 100;
         let index_pages_max = options.index.tree_pages_max(few);
-        let access = Access::of(snapshot, table, of, self.offload, filters, index_pages_max, &self.counts)?;
+        let trees = Trees { pages_max: index_pages_max, few };
+        let access = Access::of(snapshot, table, of, self.offload, filters, trees, &self.counts)?;
         let spec = ScanSpec {
             snapshot: snapshot.clone(),
             table: table.clone(),

@@ -53,7 +53,11 @@ fn query(r: &mut Random) -> String {
             let condition = condition.replace("id", "a.id").replace("n ", "a.n ").replace("s =", "a.s =");
             format!("SELECT a.id, b.s FROM {name} a JOIN {other} b ON {on} WHERE {condition}")
         }
-        2 => "SELECT count(*), min(id) FROM of_rows".into(),
+        2 => match r.below(3) {
+            0 => "SELECT count(*), min(id) FROM of_rows".into(),
+            1 => format!("SELECT min(n), max(n) FROM {name}"),
+            _ => format!("SELECT id FROM {name} WHERE n = {} ORDER BY id LIMIT 7", n % 500),
+        },
         _ => format!("SELECT id, n, s FROM {name} WHERE {condition}"),
     }
 }
@@ -67,12 +71,18 @@ async fn rows_do_not_depend_on_the_access_path() {
     let (cases, seed) = (number("LODE_CASES", 60), number("LODE_SEED", 1));
     let r = &mut Random::of_seed(seed);
     let (_queries, s) = session().await;
+    let mut in_transaction = false;
     for case in 0..cases {
+        if r.below(6) == 0 {
+            run(&s, if in_transaction { r.pick(&["COMMIT", "ROLLBACK"]).unwrap() } else { "BEGIN" }).await;
+            in_transaction = !in_transaction;
+        }
         if r.below(3) == 0 {
             let (name, _) = *r.pick(&TABLES).unwrap();
             let n = r.below(ROWS);
+            run(&s, &format!("SET lode.index = {}", r.pick(&PATHS).unwrap())).await;
             let change = match r.below(3) {
-                0 => format!("DELETE FROM {name} WHERE id BETWEEN {n} AND {}", n + r.below(40)),
+                0 => format!("DELETE FROM {name} WHERE id BETWEEN {n} AND {}", n + r.below(400)),
                 1 => format!("UPDATE {name} SET n = {} WHERE id BETWEEN {n} AND {}", n % 600, n + 9),
                 _ => format!("INSERT INTO {name} VALUES ({}, {}, 'new')", 100_000 + case, n % 500),
             };
@@ -127,6 +137,21 @@ async fn each_path_reads_what_it_says() {
     assert!(of("btree").3 == (true, true) && of("none").3 == (false, true), "{found:?}");
     assert_eq!(of("page_index").3, (false, true));
     assert!(!of("auto").3.1);
+    // An entry that proves all rows counts them unread, but where the page index is not asked.
+    for (path, reads) in [("page_index", false), ("flixr_s", false), ("none", true), ("btree", true)] {
+        run(&s, &format!("SET lode.index = {path}")).await;
+        run(&s, "SET lode.offload = aggregate").await;
+        lines(&s, "SELECT min(id), max(id), count(n) FROM of_rows WHERE id > 0").await;
+        assert_eq!(s.last_counts().pages_skipped == 0, reads, "{path}: {:?}", s.last_counts());
+        // Pages go unread by the page index, which these do not ask.
+        run(&s, "BEGIN").await;
+        run(&s, "DELETE FROM of_rows WHERE id < 3000").await;
+        assert_eq!(s.last_counts().pages_skipped == 0, reads, "{path}: {:?}", s.last_counts());
+        run(&s, "ROLLBACK").await;
+        let walks =
+            lines(&s, "EXPLAIN SELECT id FROM of_rows WHERE n = 7 ORDER BY id LIMIT 7").await.join("\n");
+        assert_eq!(walks.contains("index=of_rows_n"), path == "btree", "{walks}");
+    }
     let refused = s.execute("SET lode.index = trees").await.unwrap_err().to_string();
     assert!(refused.contains("auto, none, btree, page_index or flixr_s"), "{refused}");
     assert!(!refused.contains('\n'));

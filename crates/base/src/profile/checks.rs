@@ -37,8 +37,12 @@ pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradi
     let open = u64::from(g.channels) * u64::from(g.wblock_bytes);
     let protected = w.link.protected_bytes;
     let buffer = u64::from(w.dram.buffer_kb) << 10;
-    let no_room =
-        format!("buffer_kb: {} is more than the {} MB of the device", w.dram.buffer_kb, w.dram.megabytes);
+    let is_short = buffer > 0 && buffer < u64::from(rblock);
+    let short = format!("buffer_kb: {} holds no read unit of {rblock} bytes", w.dram.buffer_kb);
+    let no_room = format!(
+        "buffer_kb: {} leaves no room for writes in the {} MB of the device",
+        w.dram.buffer_kb, w.dram.megabytes
+    );
     let small = format!("megabytes: {} is less than a WBLOCK a channel, {open} bytes", w.dram.megabytes);
     let beyond =
         format!("protected_bytes: {protected} is more than the {} MB of the device", w.dram.megabytes);
@@ -63,7 +67,10 @@ pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradi
         .or_else(|| is(g.striped && !each.is_multiple_of(over), "geometry", "striped", striped))
         .or_else(|| is(!keys, "scan_unit", "keys", what_keys))
         .or_else(|| is(memory < open, "dram", "megabytes", small))
-        .or_else(|| is(buffer > memory, "dram", "buffer_kb", no_room))
+        .or_else(|| is(is_short, "dram", "buffer_kb", short))
+        .or_else(|| {
+            is(buffer + open + u64::from(protected) > memory && buffer > 0, "dram", "buffer_kb", no_room)
+        })
         .or_else(|| is(u64::from(protected) > memory, "link", "protected_bytes", beyond))
         .or_else(|| {
             let what = "suspend_us: there is none without suspend; it must be 0";

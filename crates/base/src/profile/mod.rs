@@ -481,6 +481,18 @@ mod tests {
             ("suspend_us = 0 ", "suspend_us = 5 ", "suspend_us", "none without suspend"),
             ("multi_plane = false ", "multi_plane = true ", "multi_plane", "a die of one plane has no other"),
             (
+                "buffer_kb = 0 ",
+                "buffer_kb = 131072 ",
+                "buffer_kb",
+                "buffer_kb: 131072 leaves no room for writes in the 128 MB",
+            ),
+            (
+                "buffer_kb = 0 ",
+                "buffer_kb = 7 ",
+                "buffer_kb",
+                "buffer_kb: 7 holds no read unit of 8192 bytes",
+            ),
+            (
                 "protected_bytes = 0 ",
                 "protected_bytes = 134217729 ",
                 "protected_bytes",

@@ -11,6 +11,7 @@
 
 pub mod eleos;
 pub mod figure;
+pub mod flixr;
 pub mod isp;
 pub mod page;
 pub mod plot;
@@ -26,7 +27,7 @@ pub use row::{Aim, Method, Row, X};
 pub use run::{Run, Scale, SizeOption, Stop};
 
 /// All papers, in the order of the command line.
-pub const PAPERS: &[&Paper] = &[&isp::PAPER, &yoursql::PAPER, &eleos::PAPER];
+pub const PAPERS: &[&Paper] = &[&isp::PAPER, &yoursql::PAPER, &flixr::PAPER, &eleos::PAPER];
 
 #[cfg(test)]
 mod tests {

@@ -28,19 +28,25 @@ impl PageBuffer {
         Self { units_max, ..Self::default() }
     }
 
-    /// The time since when all of these units are in memory, if they are. Then they are used.
-    pub(super) fn holds(&mut self, units: std::ops::Range<u64>) -> Option<u64> {
-        if self.units_max == 0 {
-            return None;
-        }
-        let since =
-            units.clone().map(|u| self.units.get(&u).map(|h| h.since)).try_fold(0, |a, b| Some(a.max(b?)))?;
+    /// The time since when all of these units are in memory, if they are by `latest`: an array read is not slower then. They are used.
+    pub(super) fn holds(&mut self, units: std::ops::Range<u64>, latest: u64) -> Option<u64> {
+        let since = |u| self.units.get(&u).map(|h| h.since).filter(|since| *since <= latest);
+        let all = units.clone().map(since).try_fold(0, |a, b| Some(a.max(b?)))?;
         units.for_each(|u| self.put(u, self.units[&u].since));
-        Some(since)
+        Some(all)
     }
 
-    /// A unit is in memory from `since` on.
-    pub(super) fn put(&mut self, unit: u64, since: u64) {
+    /// A unit was read into memory, at this time. It may have been there before.
+    pub(super) fn read(&mut self, unit: u64, at: u64) {
+        self.put(unit, self.units.get(&unit).map_or(at, |h| h.since.min(at)));
+    }
+
+    /// A unit was programmed from memory, which has its new bytes from this time on.
+    pub(super) fn programmed(&mut self, unit: u64, at: u64) {
+        self.put(unit, at);
+    }
+
+    fn put(&mut self, unit: u64, since: u64) {
         if self.units_max == 0 {
             return;
         }
@@ -63,18 +69,20 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_unit_goes_first() {
-        let mut b = PageBuffer::new(3);
-        (0..3).for_each(|u| b.put(u, 10 * u));
-        assert_eq!(b.holds(0..2), Some(10));
-        b.put(9, 7);
-        assert_eq!(b.holds(2..3), None);
-        assert_eq!((b.holds(0..2), b.holds(9..10)), (Some(10), Some(7)));
-        // A unit that is programmed anew is there once.
-        b.put(9, 99);
-        assert_eq!((b.holds(9..10), b.units.len(), b.by_use.len()), (Some(99), 3, 3));
-        assert_eq!(b.holds(1..4), None);
+        let (mut b, end) = (PageBuffer::new(3), u64::MAX);
+        (0..3).for_each(|u| b.read(u, 10 * u));
+        assert_eq!(b.holds(0..2, end), Some(10));
+        b.read(9, 7);
+        assert_eq!(b.holds(2..3, end), None);
+        assert_eq!((b.holds(0..2, end), b.holds(9..10, end)), (Some(10), Some(7)));
+        // A unit that is read again was there before; one that is programmed anew was not.
+        b.read(9, 50);
+        assert_eq!((b.holds(9..10, end), b.units.len(), b.by_use.len()), (Some(7), 3, 3));
+        b.programmed(9, 99);
+        assert_eq!((b.holds(9..10, end), b.holds(9..10, 98)), (Some(99), None));
+        assert_eq!(b.holds(1..4, end), None);
         let mut none = PageBuffer::new(0);
-        none.put(1, 1);
-        assert_eq!(none.holds(1..2), None);
+        none.read(1, 1);
+        assert_eq!(none.holds(1..2, end), None);
     }
 }

@@ -207,7 +207,7 @@ impl Model {
         let units = first..first + u64::from(count);
         // A scan unit filters what passes on its channel.
         if r.step.sink == Sink::Dram
-            && let Some(since) = r.buffer.holds(units.clone())
+            && let Some(since) = r.buffer.holds(units.clone(), r.step.now.at + p.nand.read.as_ps())
         {
             r.did.buffered += 1;
             return r.step.now.with(Part::Media, r.step.now.at.max(since));
@@ -273,7 +273,7 @@ impl Model {
         match r.step.sink {
             Sink::Dram => {
                 let path = r.through_dram(path, transfer, p.dram.rate, bytes);
-                units.for_each(|u| r.buffer.put(u, path.at));
+                units.for_each(|u| r.buffer.read(u, path.at));
                 path
             }
             Sink::ScanUnit => {
@@ -306,7 +306,7 @@ impl Model {
             path = r.through_dram(path, transfer, p.dram.rate, bytes);
             let units = p.geometry.wblock_bytes() / p.geometry.rblock_bytes();
             let first = self.unit(e, wblock * units);
-            (first..first + u64::from(units)).for_each(|u| r.buffer.put(u, path.at));
+            (first..first + u64::from(units)).for_each(|u| r.buffer.programmed(u, path.at));
             let begins = path.at.max(r.planes[plane].free);
             path = path.with(Part::Media, begins + p.nand.program.as_ps());
             let plane = &mut r.planes[plane];
@@ -477,6 +477,38 @@ mod tests {
         let end = m.end().0;
         m.begin(end);
         end.as_ps()
+    }
+
+    /// A page buffer of two read units.
+    #[test]
+    fn what_was_read_or_programmed_last_is_read_from_memory() {
+        let p = profile(|p| p.dram.buffer_kb = 16);
+        assert_eq!(p.geometry.rblock_bytes(), 8192);
+        let m = Model::new(p.clone());
+        let e = EblockId::new(9);
+        let took = |unit: u32, sink: Sink| {
+            let from = m.latest();
+            m.begin(from);
+            m.read_into(sink);
+            m.read(e, 8192 * unit, 8192);
+            m.end().0.as_ps() - from.as_ps()
+        };
+        let all = p.bus.command.as_ps() + p.nand.read.as_ps() + p.bus.rate.time(8192).as_ps();
+        assert_eq!(took(0, Sink::Dram), all);
+        assert_eq!((took(0, Sink::Dram), m.operations().buffered), (0, 1));
+        // What passes the scan unit is read in any case, and is not kept.
+        assert_eq!((took(0, Sink::ScanUnit), took(4, Sink::ScanUnit), took(4, Sink::Dram)), (all, all, all));
+        // The third unit takes the place of the first.
+        assert_eq!((took(5, Sink::Dram), took(4, Sink::Dram), took(0, Sink::Dram)), (all, 0, all));
+        m.begin(m.latest());
+        m.program(e, 1, 1);
+        assert_eq!((took(1, Sink::Dram), m.operations().reads), (0, 6));
+        let none = Model::new(profile(|_| {}));
+        for _ in 0..2 {
+            none.begin(none.latest());
+            none.read(e, 0, 8192);
+        }
+        assert_eq!((none.operations().reads, none.operations().buffered), (2, 0));
     }
 
     /// 4 KB of a page, alone.

@@ -146,10 +146,7 @@ impl KeyCollector {
             }
             Keys::Bits { base, words } => {
                 if !set(base, words, key, words_max(self.bytes_max)) {
-                    let mut keys = numbers(*base, words);
-                    let at = keys.partition_point(|k| *k < key);
-                    keys.insert(at, key);
-                    self.keys = filter(&keys, self.bytes_max);
+                    self.keys = Keys::filter(self.bytes_max, numbers(*base, words).chain([key]));
                 }
             }
             Keys::List { keys, sorted } => {
@@ -176,7 +173,7 @@ impl KeyCollector {
         let words_max = words_max(self.bytes_max);
         self.keys = match keys.iter().all(|&key| set(&mut base, &mut words, key, words_max)) {
             true => Keys::Bits { base, words },
-            false => filter(keys, self.bytes_max),
+            false => Keys::filter(self.bytes_max, keys.iter().copied()),
         };
     }
 
@@ -187,10 +184,7 @@ impl KeyCollector {
             Keys::Folded(bits) => NumberKeys::Folded(bits),
             Keys::Bloom { low, high, bloom } => NumberKeys::Bloom { low, high, bloom },
             Keys::List { keys, .. } => NumberKeys::List(keys),
-            Keys::Bits { base, words } => {
-                let keys = numbers(base, &words);
-                NumberKeys::Bitmap { low: keys[0], words: bits::of_numbers(&keys) }
-            }
+            Keys::Bits { base, words } => NumberKeys::bitmap(base, &words),
         })
     }
 }
@@ -203,12 +197,20 @@ fn words_max(bytes_max: usize) -> usize {
 /// Sets the bit of a key, if that takes at most `words_max` words. `base` is a multiple of 64.
 fn set(base: &mut i64, words: &mut Vec<u64>, key: i64, words_max: usize) -> bool {
     if key < *base {
-        let more = key.abs_diff(*base).div_ceil(64);
-        if more + words.len() as u64 > words_max as u64 {
+        let (more, room) = (key.abs_diff(*base).div_ceil(64), words_max.saturating_sub(words.len()) as u64);
+        if more > room {
             return false;
         }
+        // As many again, so that keys that fall move the words seldom; but none below the least number.
+        let below = base.abs_diff(i64::MIN) / 64;
+        let more = more.max(words.len() as u64).min(room).min(below);
         words.splice(0..0, std::iter::repeat_n(0, more as usize));
         *base -= 64 * more as i64;
+    }
+    if key.abs_diff(*base) / 64 >= words_max as u64 {
+        let zeros = words.iter().take_while(|w| **w == 0).count();
+        words.drain(..zeros);
+        *base += 64 * zeros as i64;
     }
     let at = key.abs_diff(*base);
     if at / 64 >= words_max as u64 {
@@ -220,19 +222,25 @@ fn set(base: &mut i64, words: &mut Vec<u64>, key: i64, words_max: usize) -> bool
 }
 
 /// The numbers whose bits are set, ascending.
-fn numbers(base: i64, words: &[u64]) -> Vec<i64> {
-    let mut keys = Vec::new();
-    for (w, &word) in words.iter().enumerate() {
-        bits::each(word, |bit| keys.push(base.wrapping_add_unsigned((w * 64 + bit) as u64)));
-    }
-    keys
+fn numbers(base: i64, words: &[u64]) -> impl Iterator<Item = i64> {
+    let of = move |(w, &word): (usize, &u64)| {
+        let bits = (0..64).filter(move |bit| word >> bit & 1 == 1);
+        bits.map(move |bit| base.wrapping_add_unsigned(w as u64 * 64 + bit))
+    };
+    words.iter().enumerate().flat_map(of)
 }
 
-/// A Bloom filter of these keys, of which there are some and which ascend.
-fn filter(keys: &[i64], bytes_max: usize) -> Keys {
-    let mut bloom = Bloom::within(bytes_max - FILTER_HEADER_BYTES);
-    keys.iter().for_each(|&k| bloom.insert(bloom::hash_number(k)));
-    Keys::Bloom { low: keys[0], high: keys[keys.len() - 1], bloom }
+impl Keys {
+    /// A Bloom filter of these keys, of which there are some.
+    fn filter(bytes_max: usize, keys: impl Iterator<Item = i64>) -> Self {
+        let (mut low, mut high) = (i64::MAX, i64::MIN);
+        let mut bloom = Bloom::within(bytes_max - FILTER_HEADER_BYTES);
+        keys.for_each(|k| {
+            (low, high) = (low.min(k), high.max(k));
+            bloom.insert(bloom::hash_number(k));
+        });
+        Self::Bloom { low, high, bloom }
+    }
 }
 
 #[cfg(test)]
@@ -268,6 +276,9 @@ mod tests {
             (of(20_000, 3), 7000, "Bloom"),
             (of(50_000, 1 << 40), 1024, "Bloom"),
             (of(50_000, 1), 1024, "Bloom"),
+            // Keys that fall, up to the least number, and one above them all at the end.
+            ((0..3000).rev().map(|i| i64::MIN + i).chain([i64::MIN + 7000]).collect(), 1024, "bitmap"),
+            (vec![i64::MAX, i64::MIN, 0, -1, 1, 7, 8, 9], 64, "Bloom"),
         ] {
             let set = collected(KeysForm::Sized { bytes_max }, &keys);
             assert_eq!(set.form(), form, "{} keys in {bytes_max} bytes", keys.len());

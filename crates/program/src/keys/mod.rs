@@ -125,22 +125,7 @@ impl KeySet {
             }
             return Self::Numbers(NumberKeys::List(keys));
         }
-        let first = words.iter().position(|w| *w != 0).expect("bits are set");
-        let last = words.iter().rposition(|w| *w != 0).expect("bits are set");
-        let shift = words[first].trailing_zeros();
-        let words = &words[first..=last];
-        let mut moved: Vec<u64> = (0..words.len())
-            .map(|w| {
-                let next = words.get(w + 1).map_or(0, |n| n.checked_shl(64 - shift).unwrap_or(0));
-                words[w] >> shift | next
-            })
-            .collect();
-        if moved.last() == Some(&0) {
-            moved.pop();
-        }
-        let low =
-            low.checked_add_unsigned(first as u64 * 64 + u64::from(shift)).expect("a number of 64 bits");
-        Self::Numbers(NumberKeys::Bitmap { low, words: moved })
+        Self::Numbers(NumberKeys::bitmap(low, words))
     }
 
     /// The set of these strings, in any order, some of them more than once.
@@ -228,6 +213,26 @@ impl KeySet {
 }
 
 impl NumberKeys {
+    /// The bitmap of the numbers whose bits are set, of which there are some: bit i of word w is `low + 64 w + i`.
+    fn bitmap(low: i64, words: &[u64]) -> Self {
+        let first = words.iter().position(|w| *w != 0).expect("bits are set");
+        let last = words.iter().rposition(|w| *w != 0).expect("bits are set");
+        let shift = words[first].trailing_zeros();
+        let words = &words[first..=last];
+        let mut moved: Vec<u64> = (0..words.len())
+            .map(|w| {
+                let next = words.get(w + 1).map_or(0, |n| n.checked_shl(64 - shift).unwrap_or(0));
+                words[w] >> shift | next
+            })
+            .collect();
+        if moved.last() == Some(&0) {
+            moved.pop();
+        }
+        let low =
+            low.checked_add_unsigned(first as u64 * 64 + u64::from(shift)).expect("a number of 64 bits");
+        Self::Bitmap { low, words: moved }
+    }
+
     /// Whether `key` may be in the set.
     pub(crate) fn contains(&self, key: i64) -> bool {
         match self {

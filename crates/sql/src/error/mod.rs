@@ -293,6 +293,7 @@ fn engine_sqlstate(e: &EngineError) -> &'static str {
         | EngineError::NoSuchRow { .. }
         | EngineError::Program(_)
         | EngineError::Protocol { .. } => state::INTERNAL_ERROR,
+        EngineError::Drive(CommandError::NoMemory { .. }) => state::OUT_OF_MEMORY,
         EngineError::Drive(CommandError::Overflow(_)) => state::NUMERIC_VALUE_OUT_OF_RANGE,
         EngineError::OutOfSpace { .. } | EngineError::Drive(CommandError::MediumFull(_)) => state::DISK_FULL,
         EngineError::Halted(_) | EngineError::Drive(_) | EngineError::Device(_) => state::IO_ERROR,

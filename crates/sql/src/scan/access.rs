@@ -49,6 +49,15 @@ pub(crate) struct Access {
     pub(crate) pages: Pages,
 }
 
+/// How many pages B+-tree indexes may name.
+#[derive(Clone, Copy)]
+pub(crate) struct Trees {
+    /// The most that one may name to be used; `None` if none is asked.
+    pub(crate) pages_max: Option<u64>,
+    /// As many are few.
+    pub(crate) few: u64,
+}
+
 /// What the columns of filters are.
 #[derive(Clone, Copy)]
 pub(crate) struct FilterOver<'a> {
@@ -62,8 +71,7 @@ pub(crate) struct FilterOver<'a> {
 pub(crate) struct Pages(Option<IndexedPages>);
 
 impl Access {
-    /// Decides how to find the rows of `table` that pass `filters`. A B+-tree index that names more than `index_pages_max` pages is not used;
-    /// with `None`, none is.
+    /// Decides how to find the rows of `table` that pass `filters`.
     /// The reads of the estimate are added to `counts`.
     ///
     /// # Errors
@@ -74,11 +82,11 @@ impl Access {
         over: FilterOver<'_>,
         offload: Offload,
         filters: &[Expr],
-        index_pages_max: Option<u64>,
+        trees: Trees,
         counts: &Arc<StatementCounts>,
     ) -> Result<Self> {
         let Pushed { filter, implied, text: filter_text } = pushed(table, over, offload, filters)?;
-        let indexed = match (with_implied(filter.as_ref(), &implied), index_pages_max) {
+        let indexed = match (with_implied(filter.as_ref(), &implied), trees.pages_max) {
             // A host that does all of the work reads all pages.
             (Some(filter), Some(most)) if offload != Offload::Off => {
                 snapshot.index_pages(table, &filter, most).map_err(engine_error)?
@@ -87,10 +95,11 @@ impl Access {
         };
         let mut sample = None;
         let selectivity = match (&filter, &indexed) {
-            (Some(_), Some(indexed)) => {
+            // Many pages say nothing of how many rows pass.
+            (Some(_), Some(indexed)) if indexed.count <= trees.few || !offload.filters_exactly() => {
                 indexed.count as f64 / (table.pages() * ROWS_A_PAGE_PASS).max(1) as f64
             }
-            (Some(f), None) if offload.filters_exactly() => {
+            (Some(f), _) if offload.filters_exactly() => {
                 let passing = Passing::of(snapshot, table, f, counts)?;
                 sample = passing.sample;
                 passing.share

@@ -152,7 +152,7 @@ impl LookUpScan {
     fn scan_rows(&self, program: &Program, pages: Vec<PageRange>, batches: &mut Batches) -> Result<()> {
         let spec = &self.spec;
         let scan = spec.snapshot.scan(&spec.table, pages, Arc::new(program.clone()), Answer::Rows, None);
-        let mut scan = scan.map_err(engine_error)?;
+        let mut scan = scan.map_err(engine_error)?.by(spec.path);
         while let Some(unit) = scan.next().map_err(engine_error)? {
             self.metrics.task(&unit.counts, &spec.counts);
             for rows in &unit.pages {

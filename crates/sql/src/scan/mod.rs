@@ -37,7 +37,7 @@ use lode_engine::{AccessPath, EngineError, HostWork, NoMatcher, Snapshot, Table}
 use lode_program::answer::Member;
 use lode_program::{Expr, Matcher, Program};
 
-pub(crate) use access::{Access, FilterOver, Passing};
+pub(crate) use access::{Access, FilterOver, Passing, Trees};
 pub use exec::LodeScanExec;
 pub(crate) use groups::{GroupForm, StateColumn};
 pub(crate) use keys::{JoinKeys, Way};

@@ -20,7 +20,7 @@ pub mod queries;
 pub mod query1;
 pub mod ratios;
 mod rig;
-mod scales;
+pub(in crate::paper) mod scales;
 pub mod sources;
 mod systems;
 pub mod table1;

@@ -11,7 +11,7 @@ use crate::paper::row::{Aim, Row};
 use crate::paper::run::{Run, SizeOption};
 
 /// The scale of TPC-H, in percent.
-pub(super) const PERCENT: SizeOption = SizeOption {
+pub(in crate::paper) const PERCENT: SizeOption = SizeOption {
     name: "scale-percent",
     about: "Scale of TPC-H's tables in percent; at 100 the run takes an hour and 16 GB",
     default: 25,
@@ -74,7 +74,8 @@ pub(super) fn beside_a_quarter(
     Ok(at_scale)
 }
 
-fn set_beside(row: &mut Row, ours: f64, scale: f64) {
+/// Notes beside a row what it is at another scale. A row that is compared and differs by more than 5 % is compared no more.
+pub(in crate::paper) fn set_beside(row: &mut Row, ours: f64, scale: f64) {
     let is_compared = row.published.is_some() && row.aim != Aim::NotCompared;
     if !is_compared && row.unit != "x" {
         return;
