@@ -73,6 +73,13 @@ pub enum BenchError {
     ComparedWithItself(&'static str),
 }
 
+impl BenchError {
+    /// A statement, or what ran some, failed.
+    pub(crate) fn sql(doing: impl Into<String>, source: SqlError) -> Self {
+        Self::Sql { doing: doing.into(), source: Box::new(source) }
+    }
+}
+
 impl From<DriveError> for BenchError {
     fn from(e: DriveError) -> Self {
         match e {

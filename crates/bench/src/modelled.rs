@@ -47,7 +47,7 @@ impl ModelledDrive {
     /// Opens its database with these options and the host's clock.
     pub(crate) fn open(&self, options: DatabaseOptions) -> Result<(Database, Session), BenchError> {
         let options = DatabaseOptions { host: Some(self.host.clone()), ..options };
-        let failed = |source| BenchError::Sql { doing: "the drive".into(), source: Box::new(source) };
+        let failed = |source| BenchError::sql("the drive", source);
         let database = Database::open(self.drive.clone(), options).map_err(|e| failed(e.into()))?;
         let queries = Queries::new(database.clone(), QUERY_BYTES).map_err(failed)?;
         let session = queries.session(&SessionOptions::default()).map_err(failed)?;

@@ -74,7 +74,7 @@ pub struct KeysRule {
 }
 
 /// What a host registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Registration {
     /// A program.
     Program,

@@ -8,26 +8,17 @@ use std::sync::Arc;
 use common::*;
 use lode_base::{ExtentId, Geometry, OwnerId, ViewId, VirtualTime};
 use lode_command::{
-    Among, Answer, Batch, Command, CommandError, Device, HiddenRows, IndexedRead, KeysRule, Outcome,
-    PageRange, Reply, ScanCounts, ScanTask, Skip, Until,
+    Among, Answer, Batch, Command, CommandError, Completion, Device, HiddenRows, IndexedRead, KeysRule,
+    Outcome, PageRange, Queue, Reply, ScanCounts, ScanTask, Skip, Until,
 };
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_page::{DataType, Value};
-use lode_program::{CompareOp, Expr, KeysForm, Program};
+use lode_program::{KeysForm, Program};
 
 /// The table that keys are collected from, and the one whose pages are read among them.
 const FIRST: u32 = 5;
 const SECOND: u32 = 6;
-
-fn program(from: i64, to: i64) -> Arc<Program> {
-    let constant = |v| Expr::Const(Value::Int(v), DataType::BigInt);
-    let filter = Expr::And(vec![
-        Expr::compare(CompareOp::GtEq, Expr::Column(0), constant(from)),
-        Expr::compare(CompareOp::Lt, Expr::Column(0), constant(to)),
-    ]);
-    Arc::new(Program::check(schema(), Some(filter), vec![0], false).unwrap())
-}
 
 fn register(
     d: &Drive,
@@ -61,6 +52,13 @@ fn read(d: &Drive, read: IndexedRead) -> Result<(Vec<u16>, ScanCounts), CommandE
                 Outcome::Done(Err(e)) => return Err(e),
             }
         }
+    }
+}
+
+/// Completes a task, of which `out` has what it answered so far.
+fn to_the_end(q: &mut dyn Queue, out: &mut Vec<Completion>) {
+    while !matches!(out.last().unwrap().outcome, Outcome::Done(_)) {
+        q.complete(VirtualTime::ZERO, Until::One, out).unwrap();
     }
 }
 
@@ -202,9 +200,7 @@ fn what_is_registered_goes_with_a_crash_and_a_set_with_its_rule() {
     let mut out = Vec::new();
     q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
     register_keys(&d, None).unwrap();
-    while !matches!(out.last().unwrap().outcome, Outcome::Done(_)) {
-        q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
-    }
+    to_the_end(&mut *q, &mut out);
     let Outcome::Done(Err(e)) = &out.last().unwrap().outcome else { panic!("{out:?}") };
     assert_eq!(e.to_string(), "owner 5 has no registered keys 1");
     let e = read(&d, IndexedRead { among: among(1, 0), ..whole(view, SECOND, b) }).unwrap_err();
@@ -307,9 +303,7 @@ fn collect_narrowed(d: &Drive, view: ViewId, a: ExtentId, to: Option<Arc<Program
     if let Some(program) = to {
         q.narrow(tag, program);
     }
-    while !matches!(out.last().unwrap().outcome, Outcome::Done(_)) {
-        q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
-    }
+    to_the_end(&mut *q, &mut out);
     assert!(matches!(out.last().unwrap().outcome, Outcome::Done(Ok(_))), "{out:?}");
 }
 
@@ -339,9 +333,7 @@ fn a_commit_beside_a_collection_ends_what_it_is_good_for() {
     let mut out = Vec::new();
     q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
     put(&d, a.page(39), &table_page(a.page(39), FIRST, &[1240]).data).unwrap();
-    while !matches!(out.last().unwrap().outcome, Outcome::Done(_)) {
-        q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
-    }
+    to_the_end(&mut *q, &mut out);
     let join =
         |view| read(&d, IndexedRead { among: among(1, 0), ..whole(view, SECOND, b) }).map(|r| r.0.len());
     assert_eq!(join(view), Ok(6));

@@ -3,7 +3,6 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use common::*;
 use lode_base::{ExtentId, OwnerId, ViewId, VirtualTime};
@@ -11,23 +10,13 @@ use lode_command::{
     Answer, Batch, Command, Device, Outcome, PageRange, Reply, ScanCounts, ScanTask, Skip, Until,
 };
 use lode_firmware::Drive;
-use lode_page::{DataType, Value};
-use lode_program::{CompareOp, Expr, Program};
+use lode_page::Value;
 
 const OWNER: u32 = 5;
 const PAGES: u64 = 150;
 
 /// The values of each page, as a view shows them.
 type State = BTreeMap<u16, Vec<i64>>;
-
-fn program(from: i64, to: i64) -> Arc<Program> {
-    let constant = |v| Expr::Const(Value::Int(v), DataType::BigInt);
-    let filter = Expr::And(vec![
-        Expr::compare(CompareOp::GtEq, Expr::Column(0), constant(from)),
-        Expr::compare(CompareOp::Lt, Expr::Column(0), constant(to)),
-    ]);
-    Arc::new(Program::check(schema(), Some(filter), vec![0], false).unwrap())
-}
 
 /// The values from `from` to `to` that a scan of these pages answers, and its counts.
 fn scan(

@@ -284,5 +284,5 @@ async fn execute(session: &Session, sql: &str) -> Result<(), BenchError> {
 }
 
 fn failed(sql: &str, source: SqlError) -> BenchError {
-    BenchError::Sql { doing: sql.to_owned(), source: Box::new(source) }
+    BenchError::sql(sql, source)
 }

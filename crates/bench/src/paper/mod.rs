@@ -18,6 +18,7 @@ pub mod plot;
 pub mod report;
 pub mod row;
 pub mod run;
+mod scales;
 pub mod table;
 pub mod yoursql;
 

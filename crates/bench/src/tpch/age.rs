@@ -330,7 +330,7 @@ pub async fn export(session: &Session, answers: &[Answer], dir: &Path) -> Result
 }
 
 fn failed(doing: &str, source: SqlError) -> BenchError {
-    BenchError::Sql { doing: doing.into(), source: Box::new(source) }
+    BenchError::sql(doing, source)
 }
 
 #[cfg(test)]

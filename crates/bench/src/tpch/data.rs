@@ -149,7 +149,7 @@ async fn load_table(
         if stopped.load(std::sync::atomic::Ordering::Relaxed) {
             return BenchError::Interrupted;
         }
-        BenchError::Sql { doing: format!("loading {}", table.name), source: Box::new(source) }
+        BenchError::sql(format!("loading {}", table.name), source)
     })
 }
 
@@ -191,7 +191,7 @@ async fn execute(session: &Session, sql: &str) -> Result<(), BenchError> {
     let what = sql.split(" (").next().unwrap_or(sql).to_string();
     match session.execute(sql).await {
         Ok(_) => Ok(()),
-        Err(source) => Err(BenchError::Sql { doing: what, source: Box::new(source) }),
+        Err(source) => Err(BenchError::sql(what, source)),
     }
 }
 

@@ -272,7 +272,7 @@ fn as_expected(
 }
 
 fn failed(doing: &str, source: SqlError) -> BenchError {
-    BenchError::Sql { doing: doing.into(), source: Box::new(source) }
+    BenchError::sql(doing, source)
 }
 
 #[cfg(test)]

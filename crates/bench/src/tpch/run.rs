@@ -32,8 +32,7 @@ pub async fn run(
     scale: Scale,
     offload: Offload,
 ) -> Result<Run, BenchError> {
-    let failed =
-        |source: SqlError| BenchError::Sql { doing: format!("Q{}", query.number), source: Box::new(source) };
+    let failed = |source: SqlError| BenchError::sql(format!("Q{}", query.number), source);
     session.set_offload(offload);
     let sql = query.sql(scale);
     let start = Instant::now();

@@ -14,7 +14,7 @@ use std::ops::Range;
 use lode_base::{Lpid, PageBuf};
 use lode_command::{CommandError, check_answer};
 use lode_page::{Column, Constant, DataType, PageError, Schema, TablePage};
-use lode_program::ColumnSource;
+use lode_program::{ColumnSource, EvalError};
 
 /// A page of at most this many bytes is read whole: one small read costs what its parts would.
 pub(crate) const WHOLE_BYTES_MAX: u32 = 16 << 10;
@@ -165,6 +165,15 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> ColumnSource for Pag
 fn other_count(page: &TablePage, schema: &Schema) -> CommandError {
     let (got, expected) = (page.columns(), schema.columns.len());
     bad_page(page.meta().lpid, format_args!("it has {got} columns, not {expected}"))
+}
+
+/// The error of evaluating a program or a rule over a page.
+pub(crate) fn eval_error(lpid: Lpid, e: EvalError<CommandError>) -> CommandError {
+    match e {
+        EvalError::Source(e) => e,
+        EvalError::Overflow => CommandError::Overflow(lpid),
+        e => bad_page(lpid, e),
+    }
 }
 
 /// The page error as what is wrong with the page that the command error names.

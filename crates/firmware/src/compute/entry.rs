@@ -3,9 +3,9 @@
 use lode_base::{Lpid, PageBuf};
 use lode_command::CommandError;
 use lode_page::TablePage;
-use lode_program::{EvalError, IndexEntry, IndexRule};
+use lode_program::{IndexEntry, IndexRule};
 
-use crate::compute::columns::{PageColumns, bad_page, page_error};
+use crate::compute::columns::{PageColumns, bad_page, eval_error, page_error};
 
 /// The entry that `rule` makes of the whole page `lpid`. The page may have columns that were added to its table after the rule
 /// was registered.
@@ -17,8 +17,5 @@ pub(crate) fn entry_of(rule: &IndexRule, lpid: Lpid, page: &PageBuf) -> Result<I
     let fetch = |r: std::ops::Range<u32>| Ok(page.slice(r.start as usize..r.end as usize));
     let open = TablePage::open(lpid, len, page).map_err(|e| page_error(lpid, &e))?;
     let mut columns = PageColumns::of_page(open, page.clone(), rule.schema(), fetch)?;
-    rule.entry(&mut columns).map_err(|e| match e {
-        EvalError::Source(e) => e,
-        e => bad_page(lpid, e),
-    })
+    rule.entry(&mut columns).map_err(|e| eval_error(lpid, e))
 }

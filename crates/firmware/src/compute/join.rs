@@ -15,12 +15,9 @@ use std::sync::Arc;
 use lode_base::PageBuf;
 use lode_command::{CommandError, KeysRule, ScanCounts};
 use lode_page::DataType;
-use lode_program::{
-    ColumnSource, EvalError, Expr, KeyCollector, KeySet, Meter, Passed, Program, RowMask, Selection,
-    keys_agree,
-};
+use lode_program::{ColumnSource, Expr, KeyCollector, KeySet, Meter, Passed, Program, keys_agree};
 
-use super::columns::{PageColumns, bad_page};
+use super::columns::{PageColumns, eval_error};
 use super::{Located, PageCost};
 use crate::pages::KeysPlace;
 
@@ -62,27 +59,18 @@ impl Collect {
         };
         let columns = &mut PageColumns::open(at.lpid, at.len_bytes(), program.schema(), fetch)?;
         let rows = columns.rows();
-        let mut passing = None;
+        let mut passed = Passed::unfiltered(rows);
         if !self.rule.all_rows && program.filter().is_some() {
             let mut meter = Meter::default();
-            let passed = Passed::of(program, columns, &mut meter).map_err(|e| match e {
-                EvalError::Source(e) => e,
-                e => bad_page(at.lpid, e),
-            })?;
+            passed = Passed::of(program, columns, &mut meter).map_err(|e| eval_error(at.lpid, e))?;
             cost.rows_in += rows as u64;
             counts.values_compared += meter.values_compared;
-            passing = Some(match passed.selection() {
-                Selection::All => RowMask::of_rows(0..rows, rows),
-                Selection::None => RowMask::of_rows(std::iter::empty(), rows),
-                Selection::Some(mask) => mask.clone(),
-            });
         }
         let keys = columns.column(self.rule.column)?;
-        let taken = passing.as_ref().map_or(rows, RowMask::count);
         let too_long = |e| CommandError::Invalid(format!("page {}: {e}", at.lpid));
-        self.keys.take(&keys, passing.as_ref()).map_err(too_long)?;
+        self.keys.take(&keys, passed.selection()).map_err(too_long)?;
         counts.rows_in += rows as u64;
-        cost.rows_in += taken as u64;
+        cost.rows_in += passed.count() as u64;
         cost.unpacked_bytes += columns.unpacked_bytes();
         Ok(())
     }

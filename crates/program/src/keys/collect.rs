@@ -15,7 +15,7 @@ use lode_page::{Column, DataType};
 use super::bloom::{self, BLOCK_BYTES, BLOCKS_MAX, Bloom};
 use super::{BITMAP_BITS_MAX, KeySet, LIST_MAX, NumberKeys};
 use crate::order_key::order_of;
-use crate::{ProgramError, RowMask, bits};
+use crate::{ProgramError, Selection, bits};
 
 /// Bytes of the smallest and of the largest sized set: a filter of 2 MB, and its bounds.
 const SIZED_BYTES: std::ops::RangeInclusive<u32> =
@@ -118,11 +118,11 @@ impl KeyCollector {
         Ok(Self { bytes_max: form.bytes_max() as usize, keys })
     }
 
-    /// Takes the values of these rows of a column; `None` is all rows.
+    /// Takes the values of these rows of a column.
     ///
     /// # Errors
     /// For a decimal beyond 64 bits, which no set holds.
-    pub fn take(&mut self, column: &Column, rows: Option<&RowMask>) -> Result<(), ProgramError> {
+    pub fn take(&mut self, column: &Column, rows: &Selection) -> Result<(), ProgramError> {
         let t = column.data_type();
         let mut take = |row: usize| {
             let Some(key) = order_of(t, &column.value(row)) else { return Ok(()) };
@@ -132,8 +132,9 @@ impl KeyCollector {
             Ok(())
         };
         match rows {
-            None => (0..column.rows()).try_for_each(&mut take),
-            Some(rows) => rows.iter().try_for_each(&mut take),
+            Selection::All => (0..column.rows()).try_for_each(&mut take),
+            Selection::None => Ok(()),
+            Selection::Some(rows) => rows.iter().try_for_each(&mut take),
         }
     }
 
@@ -248,6 +249,7 @@ mod tests {
     use lode_page::{ColumnBuilder, Value};
 
     use super::*;
+    use crate::RowMask;
 
     fn column(t: DataType, values: impl IntoIterator<Item = Value>) -> Column {
         let mut b = ColumnBuilder::new(t);
@@ -259,7 +261,7 @@ mod tests {
         let mut c = KeyCollector::new(form, DataType::BigInt).unwrap();
         for page in keys.chunks(100) {
             let values = page.iter().map(|&k| Value::Int(k)).chain([Value::Null]);
-            c.take(&column(DataType::BigInt, values), None).unwrap();
+            c.take(&column(DataType::BigInt, values), &Selection::All).unwrap();
         }
         c.finish()
     }
@@ -314,9 +316,9 @@ mod tests {
         let column = column(t, values);
         let sized = KeysForm::Sized { bytes_max: 64 };
         let mut c = KeyCollector::new(sized, t).unwrap();
-        c.take(&column, Some(&RowMask::of_rows([2].into_iter(), 3))).unwrap();
+        c.take(&column, &Selection::Some(RowMask::of_rows([2].into_iter(), 3))).unwrap();
         assert_eq!(c.clone().finish(), KeySet::of_numbers(vec![9]));
-        assert!(c.take(&column, None).is_err());
+        assert!(c.take(&column, &Selection::All).is_err());
         assert!(KeyCollector::new(sized, DataType::Text).is_err());
         assert!(KeyCollector::new(sized, DataType::Double).is_err());
         for bytes_max in [0, 63, (2 << 20) + 25] {

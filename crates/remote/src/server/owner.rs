@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lode_base::{OwnerId, SessionId, ViewId, VirtualTime};
-use lode_command::{Command, CommandError, Device, DeviceError, Outcome, Queue, Reply, Until};
+use lode_command::{Command, CommandError, Device, DeviceError, Outcome, Queue, Registration, Reply, Until};
 use parking_lot::Mutex;
 
 use super::channel::Channel;
@@ -128,9 +128,9 @@ pub(super) struct Owner {
 /// A registered program, or registered keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Registered {
-    pub(super) is_keys: bool,
-    pub(super) owner: OwnerId,
-    pub(super) number: u32,
+    what: Registration,
+    owner: OwnerId,
+    number: u32,
 }
 
 impl Registered {
@@ -138,10 +138,10 @@ impl Registered {
     pub(super) fn by(c: &Command) -> Option<Self> {
         match *c {
             Command::RegisterProgram { owner, number, program: Some(_) } => {
-                Some(Self { is_keys: false, owner, number })
+                Some(Self { what: Registration::Program, owner, number })
             }
             Command::RegisterKeys { owner, number, rule: Some(_) } => {
-                Some(Self { is_keys: true, owner, number })
+                Some(Self { what: Registration::Keys, owner, number })
             }
             _ => None,
         }
@@ -149,10 +149,10 @@ impl Registered {
 
     /// The command that forgets it.
     fn forgotten(self) -> Command {
-        let Self { is_keys, owner, number } = self;
-        match is_keys {
-            true => Command::RegisterKeys { owner, number, rule: None },
-            false => Command::RegisterProgram { owner, number, program: None },
+        let Self { what, owner, number } = self;
+        match what {
+            Registration::Keys => Command::RegisterKeys { owner, number, rule: None },
+            Registration::Program => Command::RegisterProgram { owner, number, program: None },
         }
     }
 }

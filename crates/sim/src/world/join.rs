@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use lode_base::{ExtentId, Lpid, ViewId};
+use lode_base::{ExtentId, Lpid};
 use lode_command::{
     Among, Command, CommandError, IndexedRead, KeysRule, PageRange, Reply, ScanUnit, Skip, WholePage,
 };
-use lode_page::{DataType, Value};
-use lode_program::{CompareOp, Expr, KeysForm, Program};
+use lode_program::{KeysForm, Program};
 
+use super::scan::Filter;
 use super::{Done, ROWS, World};
 use crate::content::{KEYS, Row, VALUES, schema};
 use crate::failure::{FailureKind, wrong};
@@ -28,36 +28,15 @@ use crate::random::Random;
 /// Programs and keys that a host has at a time.
 const NUMBERS: u64 = 2;
 
-/// `low <= key <= high`, and optionally `value < below`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Filter {
-    low: i64,
-    high: i64,
-    below: Option<i64>,
-}
-
-impl Filter {
-    fn drawn(r: &mut Random) -> Self {
-        let low = r.below(KEYS) as i64;
-        let below = r.once_in(2).then(|| r.below(VALUES) as i64);
-        match r.once_in(2) {
-            true => Self { low: 0, high: KEYS as i64, below },
-            false => Self { low, high: low + r.skewed(0, KEYS) as i64, below },
-        }
-    }
-
-    fn passes(&self, &(key, value): &Row) -> bool {
-        (self.low..=self.high).contains(&key) && self.below.is_none_or(|b| value.is_some_and(|v| v < b))
-    }
-
-    fn program(&self) -> Program {
-        let int = |v: i64, t| Expr::Const(Value::Int(v), t);
-        let (low, high) = (int(self.low, DataType::BigInt), int(self.high, DataType::BigInt));
-        let mut terms = vec![Expr::between(Expr::Column(0), low, high)];
-        let below = |b| Expr::compare(CompareOp::Lt, Expr::Column(1), int(b, DataType::Integer));
-        terms.extend(self.below.map(below));
-        Program::check(schema(), Some(Expr::And(terms)), vec![], false).expect("the program is of the schema")
-    }
+/// A filter of a registered program.
+fn drawn(r: &mut Random) -> Filter {
+    let low = r.below(KEYS) as i64;
+    let below = r.once_in(2).then(|| r.below(VALUES) as i64);
+    let (low, high) = match r.once_in(2) {
+        true => (0, KEYS as i64),
+        false => (low, low + r.skewed(0, KEYS) as i64),
+    };
+    Filter { low, high, below, keys: None }
 }
 
 /// What the host of the world has registered, since the drive was opened.
@@ -93,7 +72,7 @@ impl World<'_> {
         let (p, q, k) = (r.below(NUMBERS) as usize, r.below(NUMBERS) as usize, r.below(NUMBERS) as usize);
         for number in [p, q] {
             if self.registered.programs[number].is_none() || r.once_in(6) {
-                self.register_program(number, Filter::drawn(r))?;
+                self.register_program(number, drawn(r))?;
             }
         }
         if self.registered.keys[k].is_none() || r.once_in(8) {
@@ -111,11 +90,10 @@ impl World<'_> {
     }
 
     fn register_program(&mut self, number: usize, filter: Filter) -> Done {
-        let command = Command::RegisterProgram {
-            owner: ROWS,
-            number: number as u32,
-            program: Some(Arc::new(filter.program())),
-        };
+        let program = Program::check(schema(), Some(filter.expr()), vec![], false);
+        let program = program.expect("the program is of the schema");
+        let command =
+            Command::RegisterProgram { owner: ROWS, number: number as u32, program: Some(Arc::new(program)) };
         match self.run(command)? {
             _ if self.faults.is_cut() => Ok(()),
             Ok(Reply::Done) => {
@@ -142,18 +120,10 @@ impl World<'_> {
         }
     }
 
-    /// A view, opened now or before, and what it shows.
-    fn some_view(&mut self, r: &mut Random) -> Done<Option<(ViewId, Rc<State>)>> {
-        let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
-        if at == self.oracle.views.len() {
-            self.open_view()?;
-        }
-        Ok(self.oracle.views.get(at).cloned().filter(|_| !self.faults.is_cut()))
-    }
-
     fn collect(&mut self, p: usize, k: usize, r: &mut Random) -> Done {
         let Some((view, state)) = self.some_view(r)? else { return Ok(()) };
-        let Some(filter) = self.registered.programs[p].filter(|_| self.registered.keys[k].is_some()) else {
+        let Some(filter) = self.registered.programs[p].clone().filter(|_| self.registered.keys[k].is_some())
+        else {
             return Ok(());
         };
         // Keys are collected from extents that the owner still has.
@@ -191,11 +161,11 @@ impl World<'_> {
 
     fn read_among(&mut self, q: usize, k: usize, r: &mut Random) -> Done {
         let Some((view, state)) = self.some_view(r)? else { return Ok(()) };
-        let Some(filter) = self.registered.programs[q] else { return Ok(()) };
+        let Some(filter) = self.registered.programs[q].clone() else { return Ok(()) };
         // A host that registered keys names the program that it collected them by, or another one by mistake.
         let by = self.registered.collected[k].as_ref().and_then(|c| c.program);
         let program = by.filter(|_| !r.once_in(4)).unwrap_or(q);
-        let Some(by_filter) = self.registered.programs[program] else { return Ok(()) };
+        let Some(by_filter) = self.registered.programs[program].clone() else { return Ok(()) };
         let (pages, skip) = match r.once_in(3) {
             true => (ascending(&state), Skip::Sorted(0)),
             false => {

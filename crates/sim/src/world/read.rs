@@ -277,6 +277,15 @@ impl World<'_> {
         }
     }
 
+    /// A view, opened now or before, and what it shows.
+    pub(super) fn some_view(&mut self, r: &mut Random) -> Done<Option<(ViewId, Rc<State>)>> {
+        let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
+        if at == self.oracle.views.len() {
+            self.open_view()?;
+        }
+        Ok(self.oracle.views.get(at).cloned().filter(|_| !self.faults.is_cut()))
+    }
+
     /// Checks the index entries of an extent in a view: without a rule there are none, otherwise those of the pages.
     pub(super) fn read_index(&mut self, seed: u64) -> Done {
         let mut r = Self::random(seed);
@@ -285,13 +294,7 @@ impl World<'_> {
     }
 
     fn check_entries(&mut self, r: &mut Random) -> Done {
-        let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
-        if at == self.oracle.views.len() {
-            self.open_view()?;
-        }
-        let Some((view, state)) = self.oracle.views.get(at).cloned().filter(|_| !self.faults.is_cut()) else {
-            return Ok(());
-        };
+        let Some((view, state)) = self.some_view(r)? else { return Ok(()) };
         let extents = state.extents_of(ROWS);
         let Some(&extent) = r.pick(&extents) else { return Ok(()) };
         let pages = vec![PageRange { extent, first: 0, count: 1024 }];

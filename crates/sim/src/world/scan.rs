@@ -17,22 +17,23 @@ use crate::oracle::{Page, State};
 use crate::random::Random;
 
 /// `low <= key <= high`, and optionally `value < below` and `key IN keys`.
-struct Filter {
-    low: i64,
-    high: i64,
-    below: Option<i64>,
+#[derive(Clone, Debug)]
+pub(super) struct Filter {
+    pub(super) low: i64,
+    pub(super) high: i64,
+    pub(super) below: Option<i64>,
     /// As a join sends them: ascending.
-    keys: Option<Vec<i64>>,
+    pub(super) keys: Option<Vec<i64>>,
 }
 
 impl Filter {
-    fn passes(&self, &(key, value): &Row) -> bool {
+    pub(super) fn passes(&self, &(key, value): &Row) -> bool {
         (self.low..=self.high).contains(&key)
             && self.below.is_none_or(|b| value.is_some_and(|v| v < b))
             && self.keys.as_ref().is_none_or(|keys| keys.binary_search(&key).is_ok())
     }
 
-    fn expr(&self) -> Expr {
+    pub(super) fn expr(&self) -> Expr {
         let int = |v: i64, t| Expr::Const(Value::Int(v), t);
         let key = DataType::BigInt;
         let between = Expr::between(Expr::Column(0), int(self.low, key), int(self.high, key));
@@ -64,13 +65,7 @@ struct Asked {
 impl World<'_> {
     pub(super) fn scan(&mut self, seed: u64) -> Done {
         let mut r = Self::random(seed);
-        let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
-        if at == self.oracle.views.len() {
-            self.open_view()?;
-        }
-        let Some((view, state)) = self.oracle.views.get(at).cloned().filter(|_| !self.faults.is_cut()) else {
-            return Ok(());
-        };
+        let Some((view, state)) = self.some_view(&mut r)? else { return Ok(()) };
         let extents = state.extents_of(ROWS);
         let pages = ranges(&extents, self.scenario.slots, &mut r);
         if pages.is_empty() {

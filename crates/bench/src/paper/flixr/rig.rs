@@ -4,25 +4,19 @@ use datafusion::arrow::array::{Array, Date32Array};
 use datafusion::error::DataFusionError;
 use lode_base::{Profile, Split, VirtualDuration};
 use lode_engine::{Database, DatabaseOptions};
-use lode_sql::{Offload, QueryCounts, Session, SqlError};
+use lode_sql::{Offload, QueryCounts, Session};
 use tokio::runtime::Runtime;
 
 use crate::BenchError;
 use crate::modelled::{ModelledDrive, one_thread};
-use crate::paper::row::Row;
-use crate::paper::run::{Run, SizeOption};
-use crate::paper::yoursql::scales::set_beside;
+use crate::paper::run::Run;
+use crate::paper::scales::{self, AtScale};
 use crate::tpch::Scale;
 use crate::tpch::data::generate;
 use crate::tpch::schema::TABLES;
 
-/// The scale of TPC-H, in percent.
-pub(super) const PERCENT: SizeOption = crate::paper::yoursql::scales::PERCENT;
-const QUICK_SCALE: f64 = 0.02;
 /// The scale of the paper.
 const PAPER_SCALE: f64 = 10.0;
-/// The second scale, as a part of the first.
-const PART: f64 = 0.25;
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: u64 = 16_384;
 /// The host's buffer pool, which is emptied before each statement.
@@ -45,36 +39,14 @@ pub(super) struct Rig {
     runtime: Runtime,
     database: Database,
     session: Session,
-    scale: Scale,
     /// How many rows were shipped on each day, by day since 1970.
     shipped: Vec<(i32, u64)>,
 }
 
-/// The rigs that the figures share.
-#[derive(Default)]
-struct Rigs {
-    at_scale: Option<Rig>,
-    at_part: Option<Rig>,
-    is_part: bool,
-}
+impl AtScale for Rig {
+    const QUICK_SCALE: f64 = 0.02;
 
-impl Rig {
-    /// The rig of the scale at which figures run now.
-    pub(super) fn of<'a>(run: &'a mut Run<'_>) -> Result<&'a mut Self, BenchError> {
-        let scale = if run.quick() { QUICK_SCALE } else { run.size(&PERCENT) as f64 / 100.0 };
-        let profile = run.profile();
-        let rigs: &mut Rigs = run.shared(|_| Ok(Rigs::default()))?;
-        let (rig, scale) = match rigs.is_part {
-            true => (&mut rigs.at_part, scale * PART),
-            false => (&mut rigs.at_scale, scale),
-        };
-        if rig.is_none() {
-            *rig = Some(Self::new(profile, scale)?);
-        }
-        Ok(rig.as_mut().expect("it is there"))
-    }
-
-    fn new(profile: &Profile, scale: f64) -> Result<Self, BenchError> {
+    fn at(profile: &Profile, scale: f64) -> Result<Self, BenchError> {
         let scale = Scale::new(scale).expect("a possible scale");
         let mut profile = profile.clone();
         // As much of the data as at the paper's scale, and a page at least.
@@ -102,13 +74,15 @@ impl Rig {
             session.load_batches(TABLE, futures::stream::iter(batches.collect::<Vec<_>>())).await?;
             session.execute("CREATE INDEX by_shipdate ON lineitem (l_shipdate)").await
         });
-        loaded.map_err(|e| failed("loading lineitem", e))?;
-        Ok(Self { runtime, database, session, scale, shipped: shipped.into_iter().collect() })
+        loaded.map_err(|e| BenchError::sql("loading lineitem", e))?;
+        Ok(Self { runtime, database, session, shipped: shipped.into_iter().collect() })
     }
+}
 
-    /// Its scale.
-    pub(super) fn scale(&self) -> f64 {
-        self.scale.factor()
+impl Rig {
+    /// The rig that all figures share, at the scale at which they run now.
+    pub(super) fn of<'a>(run: &'a mut Run<'_>) -> Result<&'a mut Self, BenchError> {
+        scales::rig(run)
     }
 
     /// Rows before the days from `first` on, and within the `days` days from there; all rows.
@@ -133,33 +107,7 @@ impl Rig {
         self.database.clear_pool();
         self.session.set_offload(level);
         let set = format!("SET lode.index = {path}");
-        self.runtime.block_on(self.session.execute(&set)).map_err(|e| failed(&set, e))?;
-        self.runtime.block_on(self.session.collect(sql)).map_err(|e| failed(sql, e)).map(drop)
+        self.runtime.block_on(self.session.execute(&set)).map_err(|e| BenchError::sql(&set, e))?;
+        self.runtime.block_on(self.session.collect(sql)).map_err(|e| BenchError::sql(sql, e)).map(drop)
     }
-}
-
-/// Rows at the scale, and beside those that are ratios or are compared what they are at a quarter of it. A quick run has one scale.
-pub(super) fn beside_a_quarter(
-    run: &mut Run<'_>,
-    rows: impl Fn(&mut Run<'_>) -> Result<Vec<Row>, BenchError>,
-) -> Result<Vec<Row>, BenchError> {
-    let mut at_scale = rows(run)?;
-    if run.quick() {
-        return Ok(at_scale);
-    }
-    run.shared(|_| Ok(Rigs::default()))?.is_part = true;
-    let at_part = rows(run);
-    let part = Rig::of(run)?.scale();
-    run.shared(|_| Ok(Rigs::default()))?.is_part = false;
-    for row in &mut at_scale {
-        let is_it = |r: &&Row| (&r.series, &r.x, &r.metric) == (&row.series, &row.x, &row.metric);
-        if let Some(found) = at_part.as_ref().ok().and_then(|rows| rows.iter().find(is_it)) {
-            set_beside(row, found.ours, part);
-        }
-    }
-    at_part.map(|_| at_scale)
-}
-
-fn failed(doing: &str, source: SqlError) -> BenchError {
-    BenchError::Sql { doing: doing.into(), source: Box::new(source) }
 }

@@ -6,11 +6,12 @@ use lode_base::Part;
 use lode_sql::Offload;
 
 use super::expected::sorted_range;
-use super::rig::{self, Rig, TABLE, Took};
+use super::rig::{Rig, TABLE, Took};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {
@@ -23,8 +24,8 @@ pub const FIGURE: Figure = Figure {
                look at some for 1,024 pages each; the tree reads nodes.",
     differs: "The paper's tree has an entry for each row, with page and slot; Lode's has one for each page and value, so it is smaller. \
               So the published ratios are not compared.",
-    sizes: &[rig::PERCENT],
-    rows: |run| rig::beside_a_quarter(run, rows),
+    sizes: &[scales::PERCENT],
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
     plot: None,
 };
 

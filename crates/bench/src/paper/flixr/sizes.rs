@@ -7,11 +7,12 @@ use lode_program::IndexRule;
 use lode_sql::Offload;
 
 use super::expected::tree_of_rows_bytes;
-use super::rig::{self, PAGE_BYTES, Rig, TABLE};
+use super::rig::{PAGE_BYTES, Rig, TABLE};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 
 /// The table.
 pub const FIGURE: Figure = Figure {
@@ -21,8 +22,8 @@ pub const FIGURE: Figure = Figure {
     setup: "lineitem in row pages of 16 KB, with a range of l_shipdate for each page.",
     expected: "Two dates of four bytes, the number of rows and a byte of NULL bits: 13 bytes for each page of 16,384.",
     differs: "The tree of rows is calculated: a key of 4 bytes and an address of 8 for each row, nodes 69 % full.",
-    sizes: &[rig::PERCENT],
-    rows: |run| rig::beside_a_quarter(run, rows),
+    sizes: &[scales::PERCENT],
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
     plot: None,
 };
 

@@ -19,11 +19,11 @@ use lode_base::VirtualDuration;
 use lode_sql::Offload;
 
 use super::rig::{Rig, Took};
-use super::scales;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 use crate::tpch::data::generate;
 
 /// The figure.
@@ -40,7 +40,7 @@ pub const FIGURE: Figure = Figure {
     differs: "Row ids take 4 bytes. A value with its row ids is cut into rows of at most 200 row ids, so that rows fit a page. At the paper's scale each value has \
               25 times as many pages, and its first and last page matter less.",
     sizes: &[scales::PERCENT],
-    rows: |run| scales::beside_a_quarter(run, rows),
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
     plot: None,
 };
 

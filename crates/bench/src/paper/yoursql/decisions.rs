@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use lode_sql::EarlyScores;
 
 use super::rig::Rig;
-use super::scales;
 use super::systems::{ENABLED, decided};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 use crate::tpch::QUERIES;
 
 /// The figure.

@@ -3,12 +3,12 @@
 //! Claim, setup and expected shape: [`FIGURE`].
 
 use super::rig::Rig;
-use super::scales;
 use super::systems::{ENABLED, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {
@@ -19,7 +19,7 @@ pub const FIGURE: Figure = Figure {
     expected: "MySQL looks the same pages up again and again, so it gains by memory; YourSQL looks few up.",
     differs: "With four times the memory the pool holds 30 % of the data.",
     sizes: &[scales::PERCENT],
-    rows: |run| scales::beside_a_quarter(run, rows),
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
     plot: None,
 };
 

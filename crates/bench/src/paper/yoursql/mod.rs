@@ -20,7 +20,6 @@ pub mod queries;
 pub mod query1;
 pub mod ratios;
 mod rig;
-pub(in crate::paper) mod scales;
 pub mod sources;
 mod systems;
 pub mod table1;

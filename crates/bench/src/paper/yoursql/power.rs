@@ -5,13 +5,13 @@
 use lode_base::VirtualDuration;
 
 use super::rig::{Rig, Stretch};
-use super::scales;
 use super::systems::{ENABLED, System};
 use crate::BenchError;
 use crate::paper::figure::{Figure, Plot};
 use crate::paper::plot::{Axis, Heading, LinePlot, Series, colour};
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {

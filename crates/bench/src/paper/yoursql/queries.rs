@@ -4,12 +4,12 @@
 
 use super::movers;
 use super::rig::{Rig, Took};
-use super::scales;
 use super::systems::{ENABLED, Enabled, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {
@@ -22,7 +22,7 @@ pub const FIGURE: Figure = Figure {
     expected: "Most of the gain over MySQL comes from its nested loops, not from the filter: a strong host gains as much without it.",
     differs: "The rows say how much the order alone gains, and what a host with hash joins over column pages takes.",
     sizes: &[scales::PERCENT],
-    rows: |run| scales::beside_a_quarter(run, rows),
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
     plot: None,
 };
 

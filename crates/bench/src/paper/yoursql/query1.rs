@@ -8,11 +8,11 @@ use lode_sql::Offload;
 use super::filters::QUERY_1;
 use super::movers;
 use super::rig::{Pages, Rig, Took};
-use super::scales;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 
 /// The table.
 pub const FIGURE: Figure = Figure {
@@ -24,7 +24,7 @@ pub const FIGURE: Figure = Figure {
     expected: "YourSQL is bound by the rate of the matchers, MySQL by the host's work for each row. A strong host would scan column pages.",
     differs: "Times are of a smaller scale. MySQL's time for a row is an estimate ([h] in the profile).",
     sizes: &[scales::PERCENT],
-    rows: |run| scales::beside_a_quarter(run, rows),
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
     plot: None,
 };
 

@@ -6,11 +6,11 @@ use lode_sql::Offload;
 
 use super::filters::{FILTERS, Filter, QUERY_1};
 use super::rig::{Pages, Rig};
-use super::scales;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {
@@ -23,7 +23,7 @@ pub const FIGURE: Figure = Figure {
                knows no rows. A month of l_shipdate has a key that takes five months.",
     differs: "Pages are Lode's (PAX, with a directory of 32 bytes a column), so that rows a page are not InnoDB's.",
     sizes: &[scales::PERCENT],
-    rows: |run| scales::beside_a_quarter(run, rows),
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
     plot: None,
 };
 

@@ -14,17 +14,15 @@ use lode_engine::{ClockReading, Database, DatabaseOptions};
 use lode_sql::{JoinBy, Offload, Planner, QueryCounts, Session, SqlError, TableReads};
 use tokio::runtime::Runtime;
 
-use super::scales;
 use crate::BenchError;
 use crate::modelled::{ModelledDrive, one_thread};
 use crate::paper::run::Run;
+use crate::paper::scales::{self, AtScale};
 use crate::tpch::Scale;
 use crate::tpch::data::generate;
 use crate::tpch::queries::Query;
 use crate::tpch::schema::{FOREIGN_KEYS, TABLES, Table};
 
-/// Their scale in a quick run.
-pub(super) const QUICK_SCALE: f64 = 0.01;
 /// The share of the data that the buffer pool takes, as in section 4.1.3.
 const POOL_SHARE: f64 = 0.075;
 /// Bytes of a node of an index, as those of InnoDB.
@@ -199,19 +197,22 @@ fn pool_bytes(scale: Scale) -> f64 {
     BYTES_AT_SCALE_1 * scale.factor() * POOL_SHARE
 }
 
-impl Rig {
-    /// The rig that all figures share, at the scale at which they run now.
-    pub(super) fn of<'a>(run: &'a mut Run<'_>) -> Result<&'a mut Self, BenchError> {
-        scales::rig(run)
-    }
+impl AtScale for Rig {
+    const QUICK_SCALE: f64 = 0.01;
 
-    /// An empty database on a device, for tables of this scale.
-    pub(super) fn new(profile: &Profile, scale: f64) -> Result<Self, BenchError> {
+    fn at(profile: &Profile, scale: f64) -> Result<Self, BenchError> {
         let scale = Scale::new(scale).expect("a possible scale");
         let on = ModelledDrive::new(profile)?;
         let open = Some(Open::new(&on, pool_bytes(scale))?);
         let (loaded, indexed) = (HashMap::new(), HashSet::new());
         Ok(Self { runtime: one_thread()?, on, open, scale, loaded, indexed, watch: None })
+    }
+}
+
+impl Rig {
+    /// The rig that all figures share, at the scale at which they run now.
+    pub(super) fn of<'a>(run: &'a mut Run<'_>) -> Result<&'a mut Self, BenchError> {
+        scales::rig(run)
     }
 
     fn open(&self) -> &Open {
@@ -415,5 +416,5 @@ impl Rig {
 }
 
 pub(super) fn failed(doing: &str, source: SqlError) -> BenchError {
-    BenchError::Sql { doing: doing.into(), source: Box::new(source) }
+    BenchError::sql(doing, source)
 }

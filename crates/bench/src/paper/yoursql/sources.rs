@@ -11,12 +11,13 @@ use lode_base::profile::SHIPPED;
 
 use super::movers::{MOVERS, Q2, Q2_ENERGY, Q14, QUERY_1};
 use super::query1::{MYSQL, YOURSQL, of_rig};
-use super::rig::{QUICK_SCALE, Rig};
+use super::rig::Rig;
 use super::systems::{ENABLED, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales::AtScale;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {
@@ -107,7 +108,7 @@ fn row(series: &str, x: &str, metric: &str, value: f64, note: &str) -> Row {
 /// The counted ratios on a device.
 fn ratios(run: &mut Run<'_>, profile: &Profile) -> Result<Vec<Ratio>, BenchError> {
     run.go_on()?;
-    let mut rig = Rig::new(profile, QUICK_SCALE)?;
+    let mut rig = Rig::at(profile, Rig::QUICK_SCALE)?;
     let [mysql, yoursql] = [of_rig(&mut rig, &MYSQL)?, of_rig(&mut rig, &YOURSQL)?];
     let mut ratios = vec![Ratio { of: QUERY_1, is: mysql.time.as_secs_f64() / yoursql.time.as_secs_f64() }];
     if run.quick() {

@@ -3,12 +3,12 @@
 //! Claim, setup and expected shape: [`FIGURE`].
 
 use super::rig::{Rig, Took};
-use super::scales;
 use super::systems::{ENABLED, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::Run;
+use crate::paper::scales;
 
 /// The table.
 pub const FIGURE: Figure = Figure {
@@ -21,7 +21,7 @@ pub const FIGURE: Figure = Figure {
     differs: "Reads of indexes are not told apart by table. The paper's 245 reads of part are those of the index alone: the rows of the 8,000 \
               parts per unit of scale must have been in the pool.",
     sizes: &[scales::PERCENT],
-    rows: |run| scales::beside_a_quarter(run, rows),
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
     plot: None,
 };
 

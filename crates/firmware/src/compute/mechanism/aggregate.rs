@@ -6,10 +6,10 @@ use lode_command::{CommandError, GroupRows, ScanUnit};
 use lode_page::Column;
 use lode_program::answer::Member;
 use lode_program::index::take_entry;
-use lode_program::{EvalError, GroupTable, Passed, Program};
+use lode_program::{GroupTable, Passed, Program};
 
 use super::{Asked, Columns, Fold, Mechanism, Page, Stage};
-use crate::compute::columns::bad_page;
+use crate::compute::columns::eval_error;
 use crate::compute::{Located, PageCost};
 
 /// The member of the table.
@@ -44,11 +44,7 @@ impl Fold for Compiled {
         unit: &mut ScanUnit,
     ) -> Result<(), CommandError> {
         let mut full = |groups, columns| answer(unit, groups, columns);
-        passed.group(p, columns, &mut self.table, &mut full).map_err(|e| match e {
-            EvalError::Source(e) => e,
-            EvalError::Overflow => CommandError::Overflow(at.lpid),
-            e => bad_page(at.lpid, e),
-        })
+        passed.group(p, columns, &mut self.table, &mut full).map_err(|e| eval_error(at.lpid, e))
     }
 
     fn take_unread(&mut self, p: &Program, page: &Page<'_>) -> Result<Option<u64>, CommandError> {

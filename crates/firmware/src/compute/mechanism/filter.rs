@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use lode_command::CommandError;
 use lode_program::answer::Member;
-use lode_program::{CompareOp, EvalError, Expr, Meter, Passed, Program};
+use lode_program::{CompareOp, Expr, Meter, Passed, Program};
 
 use super::{Asked, Columns, Exact, Mechanism, Stage};
-use crate::compute::columns::bad_page;
+use crate::compute::columns::eval_error;
 use crate::compute::{Located, PageCost};
 use crate::planted::{self, Planted};
 
@@ -43,10 +43,7 @@ impl Exact for Compiled {
         columns: &mut Columns<'_>,
         meter: &mut Meter,
     ) -> Result<Passed, CommandError> {
-        Passed::of(&self.program, columns, meter).map_err(|e| match e {
-            EvalError::Source(e) => e,
-            e => bad_page(at.lpid, e),
-        })
+        Passed::of(&self.program, columns, meter).map_err(|e| eval_error(at.lpid, e))
     }
 
     fn cost(&self, rows: u64, cost: &mut PageCost) {

@@ -5,13 +5,16 @@
 //!   rows at a quarter of it ───────┘    they differ by more than 5 %: it is not compared with the published one
 //! ```
 
-use super::rig::{QUICK_SCALE, Rig};
+use std::any::Any;
+
+use lode_base::Profile;
+
 use crate::BenchError;
 use crate::paper::row::{Aim, Row};
 use crate::paper::run::{Run, SizeOption};
 
 /// The scale of TPC-H, in percent.
-pub(in crate::paper) const PERCENT: SizeOption = SizeOption {
+pub(super) const PERCENT: SizeOption = SizeOption {
     name: "scale-percent",
     about: "Scale of TPC-H's tables in percent; at 100 the run takes an hour and 16 GB",
     default: 25,
@@ -23,35 +26,53 @@ const PART: f64 = 0.25;
 /// Ratios at two scales that differ by more, relative to the first, depend on the scale.
 const DIFFER: f64 = 0.05;
 
-/// The rigs that the figures share.
-#[derive(Default)]
-struct Rigs {
-    at_scale: Option<Rig>,
-    at_part: Option<Rig>,
+/// What the figures of a paper run on: a database with tables of TPC-H.
+pub(super) trait AtScale: Any + Sized {
+    /// The scale of its tables in a quick run.
+    const QUICK_SCALE: f64;
+
+    /// An empty one for tables of this scale, or one with its tables.
+    fn at(profile: &Profile, scale: f64) -> Result<Self, BenchError>;
+}
+
+/// The rigs that the figures of a paper share.
+struct Rigs<R> {
+    at_scale: Option<R>,
+    at_part: Option<R>,
     /// Whether figures run at a part of the scale now.
     is_part: bool,
 }
 
-fn scale(run: &Run<'_>) -> f64 {
-    if run.quick() { QUICK_SCALE } else { run.size(&PERCENT) as f64 / 100.0 }
+impl<R> Default for Rigs<R> {
+    fn default() -> Self {
+        Self { at_scale: None, at_part: None, is_part: false }
+    }
+}
+
+fn rigs<'a, R: AtScale>(run: &'a mut Run<'_>) -> Result<&'a mut Rigs<R>, BenchError> {
+    run.shared(|_| Ok(Rigs::default()))
+}
+
+fn scale<R: AtScale>(run: &Run<'_>) -> f64 {
+    if run.quick() { R::QUICK_SCALE } else { run.size(&PERCENT) as f64 / 100.0 }
 }
 
 /// The rig of the scale at which figures run now.
-pub(super) fn rig<'a>(run: &'a mut Run<'_>) -> Result<&'a mut Rig, BenchError> {
-    let (profile, scale) = (run.profile(), scale(run));
-    let rigs: &mut Rigs = run.shared(|_| Ok(Rigs::default()))?;
+pub(super) fn rig<'a, R: AtScale>(run: &'a mut Run<'_>) -> Result<&'a mut R, BenchError> {
+    let (profile, scale) = (run.profile(), scale::<R>(run));
+    let rigs = rigs::<R>(run)?;
     let (rig, scale) = match rigs.is_part {
         true => (&mut rigs.at_part, scale * PART),
         false => (&mut rigs.at_scale, scale),
     };
     if rig.is_none() {
-        *rig = Some(Rig::new(profile, scale)?);
+        *rig = Some(R::at(profile, scale)?);
     }
     Ok(rig.as_mut().expect("it is there"))
 }
 
 /// Rows at the scale, and beside those that are ratios or are compared what they are at a quarter of it. A quick run has one scale.
-pub(super) fn beside_a_quarter(
+pub(super) fn beside_a_quarter<R: AtScale>(
     run: &mut Run<'_>,
     rows: impl Fn(&mut Run<'_>) -> Result<Vec<Row>, BenchError>,
 ) -> Result<Vec<Row>, BenchError> {
@@ -59,11 +80,11 @@ pub(super) fn beside_a_quarter(
     if run.quick() {
         return Ok(at_scale);
     }
-    run.shared(|_| Ok(Rigs::default()))?.is_part = true;
+    rigs::<R>(run)?.is_part = true;
     let at_part = rows(run);
-    run.shared(|_| Ok(Rigs::default()))?.is_part = false;
+    rigs::<R>(run)?.is_part = false;
     let at_part = at_part?;
-    let part = scale(run) * PART;
+    let part = scale::<R>(run) * PART;
     for row in &mut at_scale {
         if let Some(found) =
             at_part.iter().find(|r| (&r.series, &r.x, &r.metric) == (&row.series, &row.x, &row.metric))
@@ -75,7 +96,7 @@ pub(super) fn beside_a_quarter(
 }
 
 /// Notes beside a row what it is at another scale. A row that is compared and differs by more than 5 % is compared no more.
-pub(in crate::paper) fn set_beside(row: &mut Row, ours: f64, scale: f64) {
+fn set_beside(row: &mut Row, ours: f64, scale: f64) {
     let is_compared = row.published.is_some() && row.aim != Aim::NotCompared;
     if !is_compared && row.unit != "x" {
         return;
