@@ -5,8 +5,19 @@ mod common;
 use common::succeed;
 use serde_json::Value;
 
-const KEYS: [&str; 8] =
-    ["command_ns", "scan_ns", "filter_ns", "project_ns", "aggregate_ns", "join_ns", "sort_ns", "other_ns"];
+const KEYS: [&str; 11] = [
+    "command_ns",
+    "scan_ns",
+    "filter_ns",
+    "project_ns",
+    "aggregate_ns",
+    "join_ns",
+    "sort_ns",
+    "other_ns",
+    "node_ns",
+    "entry_ns",
+    "place_ns",
+];
 
 #[test]
 fn json_has_each_key_and_its_rounds() {

@@ -33,7 +33,7 @@ pub use storage::pool::PoolStats;
 pub use storage::read_ahead::Ahead;
 pub use storage::store::LinkStats;
 pub use tables::{
-    AllObjects, COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Few, Fill, Hidden,
+    AllObjects, COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, EntryOf, Few, Fill, Hidden,
     INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, KeyOrder,
     Layout, LookUps, MergeStats, NoMatcher, NullsAt, Object, ObjectKind, OrderBound, OrderColumn, OrderKey,
     OrderedPages, PageBytes, RangeEnd, ReadAhead, ReferenceAction, Relation, RowAddress, RowOrder, RowRange,

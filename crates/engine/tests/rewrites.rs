@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lode_command::{Answer, Device};
 use lode_engine::{
-    Changes, Constraint, Database, DatabaseOptions, Deferral, Encodings, EngineError, IndexDef, IndexKind,
-    Layout, ReferenceAction, Rule, Snapshot, TableDef,
+    Changes, Constraint, Database, DatabaseOptions, Deferral, Encodings, EngineError, EntryOf, IndexDef,
+    IndexKind, Layout, ReferenceAction, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, EncodingChoice, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -34,6 +34,7 @@ fn by_d(columns: Vec<u16>) -> IndexDef {
         kind: IndexKind::Btree { unique: false },
         orders: Vec::new(),
         summaries: Vec::new(),
+        entries: EntryOf::Pages,
     }
 }
 

@@ -6,8 +6,8 @@ mod support;
 use std::cmp::Ordering;
 
 use lode_engine::{
-    Changes, Constraint, Database, Deferral, Few, IndexDef, IndexKind, KeyIndex, Layout, RangeEnd, RowOrder,
-    RowRange, Rule, Snapshot, TableDef,
+    Changes, Constraint, Database, Deferral, EntryOf, Few, IndexDef, IndexKind, KeyIndex, Layout, RangeEnd,
+    RowOrder, RowRange, Rule, Snapshot, TableDef,
 };
 use lode_page::{DataType, Value};
 use proptest::prelude::*;
@@ -70,6 +70,7 @@ fn created() -> Database {
                 kind,
                 orders: Vec::new(),
                 summaries: Vec::new(),
+                entries: EntryOf::Pages,
             },
             false,
         )

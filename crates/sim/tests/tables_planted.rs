@@ -11,5 +11,5 @@ use lode_sim::TablesScenario;
 #[test]
 fn every_planted_fault_is_found() {
     Planting { all: PlantedForCuts::ALL, plant: plant_for_cuts, elsewhere: &[] }
-        .every_fault_is_found::<TablesScenario>(14);
+        .every_fault_is_found::<TablesScenario>(15);
 }

@@ -26,7 +26,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
-use lode_engine::{NullsAt, OrderColumn, TreeUse};
+use lode_engine::{NullsAt, OrderColumn};
 
 use crate::columns;
 use crate::exchanges::is_exchange;
@@ -169,7 +169,7 @@ impl<'a> Path<'a> {
     /// The first rows of an order, if an index has that order.
     fn first_rows(&self, order: &[OrderColumn], rows: usize) -> Option<FirstRows> {
         let spec = self.scan.spec();
-        if spec.path.trees == TreeUse::Never {
+        if !spec.path.asks_trees() {
             return None;
         }
         let order = spec.snapshot.index_order(&spec.table, spec.index_filter().as_ref(), order)?;

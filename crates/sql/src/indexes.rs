@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, CreateIndex, Expr, Ident, IndexColumn, IndexType, ObjectName,
     Statement as Sql,
 };
-use lode_engine::{ColumnDef, IndexDef, IndexKind, KeyOrder, Snapshot, TableDef, WriteTxn};
+use lode_engine::{ColumnDef, EntryOf, IndexDef, IndexKind, KeyOrder, Snapshot, Table, TableDef, WriteTxn};
 
 use crate::dml::{Checks, column_numbers, find_table, type_of, update_all};
 use crate::error::state;
@@ -22,7 +22,7 @@ use crate::types::column_type;
 use crate::{Session, SqlError, comments, hidden_columns, summaries};
 
 /// `CREATE [UNIQUE] INDEX [CONCURRENTLY] [[IF NOT EXISTS] name] ON t [USING page_index | btree] (columns and expressions) [WHERE ...]`.
-/// Without USING it is a B+-tree. What the page index keeps of each column: `summaries.rs`.
+/// Without USING it is a B+-tree, whose entries name pages, or `WITH (entries = 'rows')` rows. What the page index keeps of each column: `summaries.rs`.
 pub(crate) async fn create_index(
     session: &Session,
     create: &CreateIndex,
@@ -87,7 +87,6 @@ impl NewIndex {
         let unusual = match () {
             () if !create.include.is_empty() => Some("INCLUDE"),
             () if create.nulls_distinct == Some(false) => Some("NULLS NOT DISTINCT"),
-            () if !create.with.is_empty() && kind != IndexKind::Page => Some("WITH (...)"),
             () if !create.index_options.is_empty() || !create.alter_options.is_empty() => {
                 Some("more options")
             }
@@ -140,11 +139,10 @@ impl NewIndex {
             let message = format!("relation \"{}\" already exists", split(&name).1);
             return Err(SqlError::failed(state::DUPLICATE_TABLE, message));
         }
-        let summaries = Vec::new();
-        let mut def =
-            IndexDef { name, table: table_name_of, columns: columns_of_index, kind, orders, summaries };
-        if kind == IndexKind::Page {
-            def.summaries = summaries::declared(&state, create, &probe, &def).await?;
+        let mut def = IndexDef { orders, ..IndexDef::new(name, table_name_of, columns_of_index, kind) };
+        match kind {
+            IndexKind::Page => def.summaries = summaries::declared(&state, create, &probe, &def).await?,
+            IndexKind::Btree { .. } => def.entries = entries(&create.with, &table)?,
         }
         let columns = probe.columns.split_off(old);
         Ok(Some(Self { def, columns }))
@@ -208,6 +206,27 @@ fn kind(create: &CreateIndex) -> Result<IndexKind, SqlError> {
             Err(SqlError::failed(state::UNDEFINED_OBJECT, message))
         }
     }
+}
+
+/// What entries of a B+-tree name: `WITH (entries = 'pages' | 'rows')`.
+fn entries(with: &[Expr], table: &Table) -> Result<EntryOf, SqlError> {
+    let invalid = |message: String| Err(SqlError::failed(state::INVALID_PARAMETER_VALUE, message));
+    let mut named = EntryOf::default();
+    for option in with {
+        named = match option.to_string().to_ascii_lowercase().as_str() {
+            "entries = 'pages'" if table.has_delta() => {
+                return invalid("entries of a table with changes = 'delta' name rows".into());
+            }
+            "entries = 'pages'" => EntryOf::Pages,
+            // Those of a table with a delta do so by themselves.
+            "entries = 'rows'" if table.has_delta() => EntryOf::default(),
+            "entries = 'rows'" => EntryOf::Rows,
+            _ => {
+                return invalid(format!("expected entries = 'pages' or 'rows' of a B+-tree, found {option}"));
+            }
+        };
+    }
+    Ok(named)
 }
 
 /// The number of the hidden column for an expression. A new one is added to `def`.

@@ -347,8 +347,8 @@ impl ExtensionOptions for LodeOptions {
             }
             "index" => {
                 let path = AccessPath::named(value);
-                self.index =
-                    path.ok_or_else(|| bad(key, value, "auto, none, btree, page_index or flixr_s"))?;
+                self.index = path
+                    .ok_or_else(|| bad(key, value, "auto, none, btree, page_index, flixr_s or flixr_hs"))?;
             }
             "queue_depth" => {
                 let depth = value.parse().ok().filter(|d| (1..=65_536).contains(d));

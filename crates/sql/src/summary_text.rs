@@ -1,10 +1,10 @@
-//! How an index is written that is part of the page index: its kinds and options, and the domain of a bitmap as a list.
+//! How an index is written: what its entries name; in the page index its kinds and options, and the domain of a bitmap as a list.
 
 use datafusion::arrow::array::cast::AsArray;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
-use lode_engine::{IndexDef, Summary, TableDef};
+use lode_engine::{EntryOf, IndexDef, Summary, TableDef};
 use lode_page::{ColumnBuilder, Constant, Value};
 
 use crate::arrow_convert::to_arrow;
@@ -25,6 +25,9 @@ pub(crate) fn kind_text(index: &IndexDef, n: usize) -> String {
 /// The options of an index, in parentheses; `None` if they are the usual ones.
 pub(crate) fn options_text(def: &TableDef, index: &IndexDef) -> Option<String> {
     let mut options = Vec::new();
+    if index.entries == EntryOf::Rows {
+        options.push("entries = 'rows'".into());
+    }
     for (summary, &column) in index.summaries.iter().zip(&index.columns) {
         let option = match summary {
             Summary::Prefix { bytes } if *bytes != PREFIX_BYTES => format!("bytes = {bytes}"),

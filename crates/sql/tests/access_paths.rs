@@ -13,8 +13,12 @@ use lode_sql::{Queries, Session, SessionOptions};
 use support::{lines, rows, run};
 
 const ROWS: u64 = 6000;
-const TABLES: [(&str, &str); 3] =
-    [("of_rows", "layout = 'row'"), ("of_pages", "changes = 'pages'"), ("of_delta", "changes = 'delta'")];
+const TABLES: [(&str, &str); 4] = [
+    ("of_rows", "layout = 'row'"),
+    ("of_pages", "changes = 'pages'"),
+    ("of_delta", "changes = 'delta'"),
+    ("of_entries", "layout = 'row'"),
+];
 const LEVELS: [&str; 8] = ["off", "index", "matches", "hints", "pages", "rows", "aggregate", "auto"];
 
 async fn session() -> (Queries, Session) {
@@ -29,7 +33,8 @@ async fn session() -> (Queries, Session) {
             let values = "i, nullif(i * 7 % 500, 3), 'text ' || i % 90";
             run(&s, &format!("INSERT INTO {name} SELECT {values} FROM {numbers}")).await;
         }
-        run(&s, &format!("CREATE INDEX {name}_n ON {name} (n, id)")).await;
+        let entries = if name == "of_entries" { "WITH (entries = 'rows')" } else { "" };
+        run(&s, &format!("CREATE INDEX {name}_n ON {name} (n, id) {entries}")).await;
     }
     (queries, s)
 }
@@ -129,6 +134,8 @@ async fn each_path_reads_what_it_says() {
     // One decision a page leaves the same pages out as levels do; without an index no page is left out.
     assert_eq!(of("flixr_s").1, (all, skipped));
     assert_eq!(of("none").1, (all, 0));
+    let (named, left_out) = of("flixr_hs").1;
+    assert!(named <= 2 && named - left_out == all - skipped, "{found:?}");
     assert_eq!((of("none").2, of("btree").1), ((all, 0), (all, 0)));
     // Rows with n = 7 lie on some 12 pages, which the bounds of n do not tell apart.
     assert_eq!(of("page_index").2, (all, 0));
@@ -152,7 +159,22 @@ async fn each_path_reads_what_it_says() {
             lines(&s, "EXPLAIN SELECT id FROM of_rows WHERE n = 7 ORDER BY id LIMIT 7").await.join("\n");
         assert_eq!(walks.contains("index=of_rows_n"), path == "btree", "{walks}");
     }
+    // The same pages, though each row has an entry.
+    run(&s, "SET lode.index = btree").await;
+    lines(&s, &by_n.replace("of_rows", "of_entries")).await;
+    assert_eq!((s.last_counts().pages, s.last_counts().pages_skipped), (named, left_out));
+    for (options, expected) in [
+        ("entries = 'bytes'", "found entries = 'bytes'"),
+        ("entries = 3", "expected entries = 'pages' or 'rows' of a B+-tree"),
+        ("bytes = 8", "found bytes = 8"),
+    ] {
+        let refused =
+            s.execute(&format!("CREATE INDEX x ON of_rows (n) WITH ({options})")).await.unwrap_err();
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+    let refused = s.execute("CREATE INDEX x ON of_delta (n) WITH (entries = 'pages')").await.unwrap_err();
+    assert!(refused.to_string().contains("changes = 'delta' name rows"), "{refused}");
     let refused = s.execute("SET lode.index = trees").await.unwrap_err().to_string();
-    assert!(refused.contains("auto, none, btree, page_index or flixr_s"), "{refused}");
+    assert!(refused.contains("auto, none, btree, page_index, flixr_s or flixr_hs"), "{refused}");
     assert!(!refused.contains('\n'));
 }

@@ -233,6 +233,15 @@ pub struct Host {
     /// To take a row through any other operator.
     #[serde(rename = "other_ns", deserialize_with = "read::ns")]
     pub other: VirtualDuration,
+    /// To search a node of a tree.
+    #[serde(rename = "node_ns", deserialize_with = "read::ns")]
+    pub node: VirtualDuration,
+    /// To make the address of a row or page of an index entry.
+    #[serde(rename = "entry_ns", deserialize_with = "read::ns")]
+    pub entry: VirtualDuration,
+    /// To put a row into a page.
+    #[serde(rename = "place_ns", deserialize_with = "read::ns")]
+    pub place: VirtualDuration,
 }
 
 /// The energy of each operation, and the power of idling.

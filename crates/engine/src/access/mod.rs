@@ -7,11 +7,12 @@
 //!   btree        wherever one fits          never
 //!   page_index   never                      by levels
 //!   flixr_s      never                      one decision a page, as in the paper
+//!   flixr_hs     minima of the page index   one decision on each of their pages
 //! ```
 //!
 //! Rows are the same by each path: a path decides which pages are read, and the filter which rows come out.
 //! A path is one line in [`PATHS`].
-//! Source: FLIXR §4.1 and §5 (host-side index, in-SSD index only).
+//! Source: FLIXR §4.1 and §5 (host-side index, FLIXR-S, FLIXR-HS).
 
 use std::fmt;
 
@@ -37,15 +38,18 @@ pub enum TreeUse {
     Always,
     /// Never.
     Never,
+    /// Never: minima of pages are, which the host has from the page index.
+    Minima,
 }
 
 /// The paths.
-pub static PATHS: [AccessPath; 5] = [
+pub static PATHS: [AccessPath; 6] = [
     AccessPath { name: "auto", trees: TreeUse::IfFew, skip: Skip::Levels },
     AccessPath { name: "none", trees: TreeUse::Never, skip: Skip::Never },
     AccessPath { name: "btree", trees: TreeUse::Always, skip: Skip::Never },
     AccessPath { name: "page_index", trees: TreeUse::Never, skip: Skip::Levels },
     AccessPath { name: "flixr_s", trees: TreeUse::Never, skip: Skip::Each },
+    AccessPath { name: "flixr_hs", trees: TreeUse::Minima, skip: Skip::Each },
 ];
 
 impl AccessPath {
@@ -62,12 +66,17 @@ impl AccessPath {
         self == Self::AUTO
     }
 
+    /// Whether B+-trees are asked at all.
+    pub fn asks_trees(&self) -> bool {
+        matches!(self.trees, TreeUse::IfFew | TreeUse::Always)
+    }
+
     /// The most of a table's pages that a B+-tree may name to be asked, where `few` of them are few; `None`: it is not asked.
     pub fn tree_pages_max(&self, few: u64) -> Option<u64> {
         match self.trees {
             TreeUse::IfFew => Some(few),
             TreeUse::Always => Some(u64::MAX),
-            TreeUse::Never => None,
+            TreeUse::Never | TreeUse::Minima => None,
         }
     }
 }

@@ -51,11 +51,17 @@ pub enum HostWork {
     Sort,
     /// Takes a row through any other operator.
     Other,
+    /// Searches a node of a tree.
+    Node,
+    /// Makes the address of a row or page of an index entry.
+    Entry,
+    /// Puts a row into a page.
+    Place,
 }
 
 impl HostWork {
     /// All kinds of work.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Command,
         Self::Scan,
         Self::Filter,
@@ -64,6 +70,9 @@ impl HostWork {
         Self::Join,
         Self::Sort,
         Self::Other,
+        Self::Node,
+        Self::Entry,
+        Self::Place,
     ];
 
     /// Its name.
@@ -77,6 +86,9 @@ impl HostWork {
             Self::Join => "join",
             Self::Sort => "sort",
             Self::Other => "other",
+            Self::Node => "nodes",
+            Self::Entry => "entries",
+            Self::Place => "placing",
         }
     }
 
@@ -91,6 +103,9 @@ impl HostWork {
             Self::Join => host.join,
             Self::Sort => host.sort,
             Self::Other => host.other,
+            Self::Node => host.node,
+            Self::Entry => host.entry,
+            Self::Place => host.place,
         }
     }
 }

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualTime};
 use lode_command::{
-    Batch, Budget, Command, Completion, Device, ExtentInfo, Identity, Outcome, Progress, Queue, ReadRequest,
-    Reply, Tag, Until,
+    Batch, Budget, Command, Completion, Device, ExtentInfo, Identity, IndexedPage, Outcome, Progress, Queue,
+    ReadRequest, Reply, Tag, Until,
 };
 use parking_lot::Mutex;
 
@@ -42,6 +42,16 @@ impl std::ops::AddAssign for LinkStats {
         self.bytes_down += o.bytes_down;
         self.bytes_up += o.bytes_up;
     }
+}
+
+/// What the drive answered a batch.
+#[derive(Debug)]
+pub(crate) struct SentBatch {
+    pub(crate) commit: CommitNo,
+    /// The view that the batch asked for.
+    pub(crate) view: Option<ViewId>,
+    /// The index entries of the pages that it wrote, if the batch asked for them.
+    pub(crate) entries: Vec<IndexedPage>,
 }
 
 pub(crate) struct Store {
@@ -159,15 +169,15 @@ impl Store {
     }
 
     /// Sends a batch. When this returns, the batch is durable, unless it is unforced. A batch that asked for a view gets one.
-    pub(crate) fn write(&self, batch: Batch) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+    pub(crate) fn write(&self, batch: Batch) -> Result<SentBatch, EngineError> {
         let forced = !batch.unforced;
         match self.call(Command::Write(batch))?.0 {
-            Reply::Committed { commit, view, .. } => {
+            Reply::Committed { commit, view, entries } => {
                 self.answered.fetch_max(commit.raw(), Ordering::AcqRel);
                 if forced {
                     self.durable.fetch_max(commit.raw(), Ordering::AcqRel);
                 }
-                Ok((commit, view))
+                Ok(SentBatch { commit, view, entries })
             }
             _ => Err(EngineError::Protocol { command: "a batch" }),
         }
@@ -227,7 +237,7 @@ impl Store {
         &self,
         view: ViewId,
         pages: Vec<lode_command::PageRange>,
-    ) -> Result<Vec<lode_command::IndexedPage>, EngineError> {
+    ) -> Result<Vec<IndexedPage>, EngineError> {
         match self.call(Command::ReadIndex { view, pages })?.0 {
             Reply::IndexEntries(e) => Ok(e),
             _ => Err(EngineError::Protocol { command: "the reading of an index" }),

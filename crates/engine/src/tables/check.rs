@@ -71,7 +71,7 @@ fn check_indexes(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> 
         for IndexedPage { lpid, .. } in snapshot.view().read_index(t.page_ranges())? {
             let page = read::columns(snapshot, lpid, &index.columns)?;
             let missing = |key: Vec<u8>| Ok(snapshot.get(&tree, &index::entry(key, lpid))?.is_none());
-            let missing = index::keys(&page.columns, &index.orders).into_iter().map(missing);
+            let missing = index::keys(&page.columns, index).into_iter().map(missing);
             let count =
                 missing.collect::<Result<Vec<bool>, EngineError>>()?.into_iter().filter(|m| *m).count();
             if count > 0 {

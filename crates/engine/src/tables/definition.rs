@@ -6,6 +6,7 @@ use lode_page::{ColumnType, Constant, DataType, EncodingChoice, Schema, TablePag
 use lode_program::index::{bitmap, bloom, prefix, range, trigram};
 use serde::{Deserialize, Serialize};
 
+use super::entries::EntryOf;
 use crate::EngineError;
 
 /// The maximum number of columns of a table.
@@ -307,7 +308,7 @@ impl TryFrom<u32> for PageBytes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyIndex {
-    /// Entries of a tree, except those of loads in the order of the primary key.
+    /// EntryOf of a tree, except those of loads in the order of the primary key.
     #[default]
     Tree,
     /// The page index: bounds of the values of each page. The tree has entries only of rows that are in the delta.
@@ -444,6 +445,9 @@ pub struct IndexDef {
     /// What the page index keeps of each column. Empty: a range.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub summaries: Vec<Summary>,
+    /// What its entries name, if changes of its table go to pages. In a table with a delta they name rows, by their ids.
+    #[serde(default, skip_serializing_if = "EntryOf::are_usual")]
+    pub entries: EntryOf,
 }
 
 impl IndexDef {
@@ -455,7 +459,8 @@ impl IndexDef {
         kind: IndexKind,
     ) -> Self {
         let (name, table, columns) = (name.into(), table.into(), columns.into());
-        Self { name, table, columns, kind, orders: Vec::new(), summaries: Vec::new() }
+        let (orders, summaries, entries) = Default::default();
+        Self { name, table, columns, kind, orders, summaries, entries }
     }
 }
 

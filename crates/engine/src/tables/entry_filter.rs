@@ -16,7 +16,6 @@ use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{ColumnSource, Expr, Meter, Passed, Program};
 
 use super::definition::{IndexDef, KeyOrder};
-use super::index::PAGE_BYTES;
 use super::key::take_ordered;
 use super::table::Table;
 
@@ -82,7 +81,8 @@ impl<'a> EntryFilter<'a> {
         let Some(left) = self.left.checked_sub(1) else { return keep(entry) };
         self.left = left;
         let orders = (0..self.types.len()).map(|n| self.index.order(n));
-        let Some(values) = values_of(entry, &self.types, orders) else { return keep(entry) };
+        let address_bytes = self.index.entries.address_bytes();
+        let Some(values) = values_of(entry, address_bytes, &self.types, orders) else { return keep(entry) };
         for (column, value) in self.values.iter_mut().zip(&values) {
             if column.push(value).is_err() {
                 unreachable!("a value of a key is one of its column's type");
@@ -111,8 +111,13 @@ impl<'a> EntryFilter<'a> {
 }
 
 /// The values of an entry; `None` if its key was cut.
-fn values_of(entry: &[u8], types: &[DataType], orders: impl Iterator<Item = KeyOrder>) -> Option<Vec<Value>> {
-    let mut key = &entry[..entry.len().checked_sub(PAGE_BYTES)?];
+fn values_of(
+    entry: &[u8],
+    address_bytes: usize,
+    types: &[DataType],
+    orders: impl Iterator<Item = KeyOrder>,
+) -> Option<Vec<Value>> {
+    let mut key = &entry[..entry.len().checked_sub(address_bytes)?];
     let value = |(t, order): (&DataType, KeyOrder)| take_ordered(*t, order, &mut key).filter(|v| v.fits(*t));
     types.iter().zip(orders).map(value).collect()
 }

@@ -4,7 +4,10 @@
 //!   filter ─► ranges of keys ─► tree at the snapshot ─► pages ─► the drive scans them with the same filter
 //!
 //!   an entry's key:  for each column  1, then the value as `key.rs` writes it, or 2 for NULL  │  page, 8 bytes
+//!   of a row:                                                                                 │  slot, 4 bytes  │  page, 8 bytes
 //! ```
+//!
+//! EntryOf of rows ([`EntryOf::Rows`]) are those that other databases keep. They say the same as entries of pages, and take more room.
 //!
 //! Invariant: for each row that a snapshot shows, the tree at that snapshot has an entry with the row's values and
 //! page. An entry without such a row makes a scan read a page in vain, but never changes a result. So an entry may be
@@ -22,17 +25,15 @@ use lode_program::{CompareOp, Expr};
 
 use super::definition::{IndexDef, IndexKind, KeyOrder};
 use super::delta::{Directory, RowId, id_of_key};
+use super::entries::{EntryOf, PAGE_BYTES};
 use super::entry_filter::EntryFilter;
 use super::key::{KeyReader, append_ordered, ordered_key, prefix_end};
 use super::table::Table;
-use crate::EngineError;
-use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
+use crate::trees::{Snapshot, Tree};
+use crate::{EngineError, HostWork};
 
 /// The prefix of the names of trees of indexes.
 const TREE_PREFIX: &str = "__lode_index";
-pub(super) const PAGE_BYTES: usize = 8;
-/// The most bytes of values in a key.
-pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
 /// The most ranges that one scan looks up.
 const RANGES_MAX: usize = 4096;
 
@@ -75,15 +76,15 @@ pub(super) fn is_of_index(tree: &Tree) -> bool {
     tree.name().starts_with(TREE_PREFIX)
 }
 
-/// Returns the distinct keys of some rows, without their page. An index without `orders` has the usual ones.
-pub(super) fn keys(columns: &[Column], orders: &[KeyOrder]) -> BTreeSet<Vec<u8>> {
-    let rows = RowKeys::new(columns, orders);
+/// Returns the keys that the rows of a page have in an index, without the page.
+pub(super) fn keys(columns: &[Column], index: &IndexDef) -> BTreeSet<Vec<u8>> {
+    let rows = RowKeys::new(columns, &index.orders, index.entries);
     rows.keys(0..rows.rows())
 }
 
-/// Returns the keys of all rows, in their order.
+/// Returns the keys of all rows, in their order. An index without `orders` has the usual ones.
 pub(super) fn row_keys<'a>(columns: &'a [Column], orders: &'a [KeyOrder]) -> impl Iterator<Item = Vec<u8>> {
-    let rows = RowKeys::new(columns, orders);
+    let rows = RowKeys::new(columns, orders, EntryOf::Pages);
     (0..rows.rows()).map(move |row| {
         let mut key = Vec::new();
         rows.read(row, &mut key);
@@ -95,7 +96,7 @@ pub(super) fn row_keys<'a>(columns: &'a [Column], orders: &'a [KeyOrder]) -> imp
 pub(super) fn row_entry(index: &IndexDef, types: &[DataType], values: &[Value], id: RowId) -> Vec<u8> {
     let orders = (0..values.len()).map(|n| index.order(n));
     let mut key = ordered_key(types.iter().copied(), orders, values);
-    key.truncate(VALUE_BYTES_MAX);
+    key.truncate(EntryOf::Pages.value_bytes_max());
     entry_of_row(key, id)
 }
 
@@ -105,16 +106,17 @@ pub(super) fn entry_of_row(mut key: Vec<u8>, id: RowId) -> Vec<u8> {
     key
 }
 
-/// The index keys of rows, without their page.
+/// The index keys of the rows of a page, without the page.
 struct RowKeys<'a> {
     columns: &'a [Column],
     orders: &'a [KeyOrder],
+    entries: EntryOf,
     reader: KeyReader<'a>,
 }
 
 impl<'a> RowKeys<'a> {
-    fn new(columns: &'a [Column], orders: &'a [KeyOrder]) -> Self {
-        Self { columns, orders, reader: KeyReader::new(columns) }
+    fn new(columns: &'a [Column], orders: &'a [KeyOrder], entries: EntryOf) -> Self {
+        Self { columns, orders, entries, reader: KeyReader::new(columns) }
     }
 
     fn rows(&self) -> usize {
@@ -128,7 +130,10 @@ impl<'a> RowKeys<'a> {
             let order = self.orders.get(i).copied().unwrap_or_default();
             append_ordered(order, c.is_null(row), key, |key| self.reader.append(i, row, key));
         }
-        key.truncate(VALUE_BYTES_MAX);
+        key.truncate(self.entries.value_bytes_max());
+        if self.entries == EntryOf::Rows {
+            key.extend_from_slice(&(row as u32).to_be_bytes());
+        }
     }
 
     /// Returns the distinct keys of `rows`.
@@ -154,8 +159,9 @@ pub(super) struct KeyChanges {
 
 impl KeyChanges {
     /// Compares the rows of a page before and after a rewrite.
-    pub(super) fn between(old: &[Column], new: &[Column], orders: &[KeyOrder]) -> Self {
-        let (old, new) = (RowKeys::new(old, orders), RowKeys::new(new, orders));
+    pub(super) fn between(old: &[Column], new: &[Column], index: &IndexDef) -> Self {
+        let of = |columns| RowKeys::new(columns, &index.orders, index.entries);
+        let (old, new) = (of(old), of(new));
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let mut equal = |i, j| {
             old.read(i, &mut a);
@@ -323,6 +329,7 @@ impl Snapshot {
         let end = end.as_ref().map(|e| &e[..]);
         let mut cursor = self.range(tree, Bound::Included(&range.low), end)?;
         while let Some((entry, _)) = cursor.next()? {
+            self.computes(HostWork::Entry, 1);
             let mut keep = |kept: &[u8]| found.extend(page_named(directory, kept));
             match &mut filter {
                 Some(filter) => filter.take(entry, &mut keep),
@@ -393,7 +400,7 @@ fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<Key
         let end = |p: &[u8], v: &Option<Vec<u8>>| {
             let mut key = p.to_vec();
             append_ordered(order, false, &mut key, |key| key.extend(v.iter().flatten()));
-            key.truncate(VALUE_BYTES_MAX);
+            key.truncate(index.entries.value_bytes_max());
             key
         };
         let ranges = prefixes.iter().map(|p| KeyRange { low: end(p, &low), high: end(p, &high) });
@@ -403,7 +410,7 @@ fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<Key
         return None;
     }
     let cut = |mut p: Vec<u8>| {
-        p.truncate(VALUE_BYTES_MAX);
+        p.truncate(index.entries.value_bytes_max());
         KeyRange { low: p.clone(), high: p }
     };
     Some((used, prefixes.into_iter().map(cut).collect()))
@@ -432,33 +439,43 @@ fn bytes_of(v: &Value, data_type: DataType) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn all_bytes_of(values: &[Value], data_type: DataType) -> Option<Vec<Vec<u8>>> {
-    let values = values.iter().filter(|v| **v != Value::Null);
-    let each: BTreeSet<Vec<u8>> = values.map(|v| bytes_of(v, data_type)).collect::<Option<_>>()?;
+/// Returns the values that column `c` may have in a row that passes, as a key writes them, if the terms list them.
+pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
+    let values = listed(terms, c, data_type)?;
+    let each: BTreeSet<Vec<u8>> = values.iter().map(|v| bytes_of(v, data_type)).collect::<Option<_>>()?;
     Some(each.into_iter().collect())
 }
 
-/// Returns the values that column `c` may have in a row that passes, if the terms list them.
-pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
-    terms.iter().find_map(|term| match term {
+/// Returns the values that column `c` may have in a row that passes, if the terms list them. NULL is none of them.
+pub(super) fn listed(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Value>> {
+    let values = terms.iter().find_map(|term| match term {
         Expr::Compare(CompareOp::Eq, a, b) => {
             let v = match (&**a, &**b) {
                 (Expr::Column(n), v) | (v, Expr::Column(n)) if *n == c => constant(v, data_type)?,
                 _ => return None,
             };
-            Some(vec![bytes_of(&v, data_type)?])
+            Some(vec![v])
         }
-        Expr::In { value, list } if **value == Expr::Column(c) => all_bytes_of(list, data_type),
-        Expr::InKeys { value, keys } if **value == Expr::Column(c) => {
-            all_bytes_of(&keys.listed(data_type)?, data_type)
-        }
+        Expr::In { value, list } if **value == Expr::Column(c) => Some(list.clone()),
+        Expr::InKeys { value, keys } if **value == Expr::Column(c) => keys.listed(data_type),
         _ => None,
-    })
+    })?;
+    Some(values.into_iter().filter(|v| *v != Value::Null).collect())
 }
 
-/// Returns the least and the greatest value that column `c` may have in a row that passes.
+/// Returns the least and the greatest value that column `c` may have in a row that passes, as a key writes them.
 pub(super) fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
-    let (mut low, mut high): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
+    ends(terms, c, data_type, |v| bytes_of(v, data_type))
+}
+
+/// Returns the ends of the range that column `c` may have in a row that passes, of what `of` makes of constants. `of` keeps their order.
+pub(super) fn ends<K: Ord + Clone>(
+    terms: &[Expr],
+    c: u16,
+    data_type: DataType,
+    of: impl Fn(&Value) -> Option<K>,
+) -> (Option<K>, Option<K>) {
+    let (mut low, mut high): (Option<K>, Option<K>) = (None, None);
     for term in terms.iter().flat_map(|t| match t {
         Expr::And(terms) => &terms[..],
         one => std::slice::from_ref(one),
@@ -471,7 +488,7 @@ pub(super) fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec
             (v, Expr::Column(n), CompareOp::Lt | CompareOp::LtEq) if *n == c => (v, true),
             _ => continue,
         };
-        let Some(key) = constant(v, data_type).and_then(|v| bytes_of(&v, data_type)) else { continue };
+        let Some(key) = constant(v, data_type).and_then(|v| of(&v)) else { continue };
         match upwards {
             true => low = Some(low.map_or(key.clone(), |l| l.max(key))),
             false => high = Some(high.map_or(key.clone(), |h| h.min(key))),
@@ -501,12 +518,21 @@ mod tests {
         {
             b.push(&v).unwrap();
         }
-        let keys: Vec<Vec<u8>> = keys(&[b.finish()], &[]).into_iter().collect();
+        let mut index = IndexDef::new("i", "t", [0], IndexKind::Btree { unique: false });
+        let column = [b.finish()];
+        let keys_of = |index: &IndexDef| keys(&column, index).into_iter().collect::<Vec<_>>();
+        let keys = keys_of(&index);
         assert_eq!(keys.len(), 4);
         assert_eq!(keys[0], [PRESENT, 0, 0]);
         assert_eq!(keys[1], [PRESENT, b'a', 0, 0]);
-        assert_eq!(keys[2].len(), VALUE_BYTES_MAX);
+        assert_eq!(keys[2].len(), EntryOf::Pages.value_bytes_max());
         assert_eq!(keys[3], [NULL]);
+        index.entries = EntryOf::Rows;
+        let of_rows = keys_of(&index);
+        assert_eq!(of_rows.len(), 5);
+        assert_eq!(of_rows[1], [PRESENT, b'a', 0, 0, 0, 0, 0, 0]);
+        assert_eq!(of_rows[2], [PRESENT, b'a', 0, 0, 0, 0, 0, 3]);
+        assert_eq!(of_rows[3].len(), keys[2].len());
         let page = Lpid::from_raw(77).unwrap();
         assert_eq!(page_of(&entry(keys[1].clone(), page)), Some(page));
     }
@@ -533,9 +559,12 @@ mod tests {
                 [b.finish()]
             };
             let (old, new) = (column(&old), column(&new));
-            let (was, is) = (keys(&old, &[]), keys(&new, &[]));
-            let expected = KeyChanges { lost: &was - &is, gained: &is - &was };
-            proptest::prop_assert_eq!(KeyChanges::between(&old, &new, &[]), expected);
+            for entries in [EntryOf::Pages, EntryOf::Rows] {
+                let index = IndexDef { entries, ..IndexDef::new("i", "t", [0], IndexKind::Btree { unique: false }) };
+                let (was, is) = (keys(&old, &index), keys(&new, &index));
+                let expected = KeyChanges { lost: &was - &is, gained: &is - &was };
+                proptest::prop_assert_eq!(KeyChanges::between(&old, &new, &index), expected);
+            }
         }
     }
 }

@@ -22,7 +22,8 @@ use lode_program::Expr;
 
 use super::definition::{IndexDef, IndexKind, KeyOrder};
 use super::delta::Directory;
-use super::index::{KeyRange, PAGE_BYTES, VALUE_BYTES_MAX, bounds, equal_to, page_named, ranges_of};
+use super::entries::EntryOf;
+use super::index::{KeyRange, bounds, equal_to, page_named, ranges_of};
 use super::key::{KeyReader, append_ordered};
 use super::table::Table;
 use crate::EngineError;
@@ -64,6 +65,7 @@ pub struct IndexOrder {
     tree: Tree,
     range: KeyRange,
     prefix_bytes: usize,
+    entries: EntryOf,
     /// Whether the filter excludes rows with NULLs.
     without_nulls: bool,
 }
@@ -119,7 +121,7 @@ impl IndexOrder {
     /// The places of some rows, given the columns of the order. Rows that the filter excludes because of a NULL have none.
     pub fn keys(&self, columns: &[Column]) -> Vec<OrderKey> {
         let reader = KeyReader::new(columns);
-        let room = VALUE_BYTES_MAX - self.prefix_bytes;
+        let room = self.entries.value_bytes_max() - self.prefix_bytes;
         let key = |row: usize| {
             let mut bytes = Vec::new();
             for (i, c) in columns.iter().enumerate() {
@@ -205,14 +207,14 @@ impl Snapshot {
             if is_value {
                 append_ordered(orders[0], false, &mut key, |key| key.extend(value.unwrap_or_default()));
             }
-            key.truncate(VALUE_BYTES_MAX);
+            key.truncate(index.entries.value_bytes_max());
             key
         };
         let range = KeyRange { low: end(low), high: end(high) };
         let columns = order.iter().map(|o| o.column).collect();
         // If nothing of the order's columns fits a key, there is no order.
-        let fits = prefix_bytes < VALUE_BYTES_MAX;
-        let index = index.name.clone();
+        let fits = prefix_bytes < index.entries.value_bytes_max();
+        let (index, entries) = (index.name.clone(), index.entries);
         fits.then_some(IndexOrder {
             index,
             columns,
@@ -221,6 +223,7 @@ impl Snapshot {
             tree,
             range,
             prefix_bytes,
+            entries,
             without_nulls,
         })
     }
@@ -316,7 +319,8 @@ impl IndexWalk {
         self.named += found.len() as u64;
         pages.extend(ranges_of(&found));
         let bound = self.ahead.as_ref().map(|entry| {
-            let end = entry.len().saturating_sub(PAGE_BYTES).max(self.order.prefix_bytes);
+            let end =
+                entry.len().saturating_sub(self.order.entries.address_bytes()).max(self.order.prefix_bytes);
             OrderBound(entry[self.order.prefix_bytes..end].to_vec())
         });
         Ok(OrderedPages { pages, bound })

@@ -19,7 +19,7 @@ use lode_page::{DataType, Value};
 use super::bounds::PageBounds;
 use super::definition::{IndexKind, KeyOrder};
 use super::delta::Directory;
-use super::index::{KeyRange, VALUE_BYTES_MAX};
+use super::index::KeyRange;
 use super::key::ordered_key;
 use super::table::Table;
 use crate::EngineError;
@@ -39,7 +39,13 @@ pub struct LookUps {
 
 enum By {
     Bounds(Arc<PageBounds>),
-    Tree { index: String, tree: Tree, orders: Vec<KeyOrder>, directory: Option<Arc<Directory>> },
+    Tree {
+        index: String,
+        tree: Tree,
+        orders: Vec<KeyOrder>,
+        value_bytes_max: usize,
+        directory: Option<Arc<Directory>>,
+    },
 }
 
 impl fmt::Debug for LookUps {
@@ -84,7 +90,9 @@ impl Snapshot {
         };
         let orders = (0..columns.len()).map(|n| index.order(n)).collect();
         let directory = self.directory_of_entries(t)?;
-        let by = By::Tree { index: index.name.clone(), tree: tree.clone(), orders, directory };
+        let value_bytes_max = index.entries.value_bytes_max();
+        let by =
+            By::Tree { index: index.name.clone(), tree: tree.clone(), orders, value_bytes_max, directory };
         Ok(found(columns, by))
     }
 }
@@ -121,9 +129,9 @@ impl LookUps {
         }
         match &self.by {
             By::Bounds(bounds) => pages.extend(bounds.candidates(values, &self.types)),
-            By::Tree { tree, orders, directory, .. } => {
+            By::Tree { tree, orders, value_bytes_max, directory, .. } => {
                 let mut key = ordered_key(self.types.iter().copied(), orders.iter().copied(), values);
-                key.truncate(VALUE_BYTES_MAX);
+                key.truncate(*value_bytes_max);
                 let range = KeyRange { low: key.clone(), high: key };
                 let mut named = BTreeSet::new();
                 let directory = directory.as_deref();

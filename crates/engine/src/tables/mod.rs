@@ -14,8 +14,8 @@
 //! - `scan.rs`, `evaluate.rs`: scans by the drive, and by the host; `read.rs`: single columns; `point.rs`: single rows by their key
 //! - `statistics.rs`, `collect.rs`: what is known of values without reading them
 //! - `objects.rs`, `sequences.rs`: sequences, views, schemas and comments; the numbers of sequences
-//! - `key.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order; `entry_filter.rs`: conditions on their entries
-//! - `look_up.rs`: pages by values, many times over
+//! - `key.rs`, `entries.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order; `entry_filter.rs`: conditions on their entries
+//! - `look_up.rs`: pages by values, many times over; `bounds.rs`, `minima.rs`: bounds of pages that the host keeps, and scans by them
 //! - `write/`: transactions
 //! - `check.rs`: the check of a whole database
 //! - `planted.rs`, `planted_cuts.rs`: faults that a test must find
@@ -27,12 +27,14 @@ mod check_rows;
 mod collect;
 mod definition;
 mod delta;
+mod entries;
 mod entry_filter;
 mod evaluate;
 mod index;
 mod index_order;
 mod key;
 mod look_up;
+mod minima;
 mod objects;
 mod overlay;
 mod own;
@@ -66,6 +68,7 @@ pub use definition::{
     IndexDef, IndexKind, KeyIndex, KeyOrder, Layout, PageBytes, ReferenceAction, Rule, Summary, TableDef,
     TableOptions,
 };
+pub use entries::EntryOf;
 pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
 pub use look_up::LookUps;

@@ -17,4 +17,6 @@ lode_base::planted_faults! {
     HiddenDeletedUnread: "the rows of a page that the delta has are deleted with the page, unread",
     MaybeDeletedUnread: "a page of which some row may pass is deleted unread",
     UnreadPageStays: "a commit leaves a page that was deleted unread where it is",
+    // Bounds of pages that the host keeps.
+    BoundsNotFollowed: "the bounds of a page that a commit writes stay those that it had",
 }

@@ -21,7 +21,7 @@ use lode_command::{Answer, CommandError, IndexedPage, PageRange};
 use lode_page::{Column, DataType, Value};
 use lode_program::{ColumnSource, CompareOp, Expr, Meter, Passed, Program};
 
-use super::bounds::{BoundedPage, PageBounds};
+use super::bounds::PageBounds;
 use super::delta::{RowId, is_delta};
 use super::overlay::values_of_image;
 use super::table::{RowAddress, Table};
@@ -221,39 +221,14 @@ impl Snapshot {
     /// Reads the bounds of all pages of a table; `None` if no key column is in the page index.
     fn read_bounds(&self, t: &Table, key: &[u16]) -> Result<Option<PageBounds>, EngineError> {
         let rule = t.index_rule()?;
-        let columns: Vec<usize> =
-            (0..key.len()).filter(|&i| rule.bounded_columns().any(|c| c == key[i])).collect();
-        if columns.is_empty() {
-            return Ok(None);
-        }
-        let (mut pages, mut unknown) = (Vec::new(), Vec::new());
-        for ranges in t.page_ranges().chunks(READ_EXTENTS) {
-            'pages: for IndexedPage { lpid, entry, .. } in self.view().read_index(ranges.to_vec())? {
-                let Some(entry) = entry else {
-                    unknown.push(lpid);
-                    continue;
-                };
-                rule.check(&entry)?;
-                let mut bounds = Vec::with_capacity(columns.len());
-                for &i in &columns {
-                    match rule.bounds(&entry, key[i]) {
-                        Some(of) => match of.keys {
-                            Some(keys) => bounds.push(keys),
-                            None => continue 'pages,
-                        },
-                        None => bounds.push((0, u64::MAX)),
-                    }
-                }
-                pages.push(BoundedPage { lpid, bounds });
+        let entries = || -> Result<Vec<IndexedPage>, EngineError> {
+            let mut pages = Vec::new();
+            for ranges in t.page_ranges().chunks(READ_EXTENTS) {
+                pages.extend(self.view().read_index(ranges.to_vec())?);
             }
-        }
-        pages.sort_by_key(|p| p.bounds[0].0);
-        let max = pages.iter().scan(0, |max: &mut u64, p| {
-            *max = p.bounds[0].1.max(*max);
-            Some(*max)
-        });
-        let max = max.collect();
-        Ok(Some(PageBounds { columns, pages, max, unknown }))
+            Ok(pages)
+        };
+        PageBounds::of(&rule, key, entries)
     }
 
     /// The drive looks for the rows.

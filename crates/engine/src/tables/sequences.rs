@@ -259,7 +259,7 @@ impl Sequences {
             let what = format!("the sequences take {} bytes, a page holds {page_bytes_max}", page.data.len());
             return Err(EngineError::BadCatalog { lpid, what });
         }
-        Ok(store.write(Batch { writes: vec![page], unforced: true, ..Batch::default() })?.0)
+        Ok(store.write(Batch { writes: vec![page], unforced: true, ..Batch::default() })?.commit)
     }
 
     /// Before the commit of a transaction after which the catalog names `objects`: the states of sequences that it made go to `page`,

@@ -504,6 +504,13 @@ impl Table {
         extent.is_some_and(|e| lpid.page() < e.used)
     }
 
+    /// Whether each page that it has and an older version had not is one of these.
+    pub(super) fn has_only_new_pages_of(&self, older: &Self, of: impl Fn(Lpid) -> bool) -> bool {
+        let used =
+            |e: &TableExtent| older.by_extent.get(&e.id).map_or(0, |&i| older.extents[i as usize].used);
+        self.extents.iter().all(|e| (used(e)..e.used).all(|page| of(e.id.page(page))))
+    }
+
     /// The pages that stand for its delta, if it has one.
     pub(super) fn delta_range(&self) -> Option<PageRange> {
         let pages = (self.delta.as_ref()?.next_id() >> 32) as u16 + 1;

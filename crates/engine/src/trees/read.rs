@@ -12,7 +12,7 @@ use super::page::body::{Body, page_of};
 use super::page::value;
 use super::snapshot::Snapshot;
 use super::tree::{Csn, Tree, Value};
-use crate::EngineError;
+use crate::{EngineError, HostWork};
 
 impl Snapshot {
     /// The value of a key, if it is there.
@@ -81,8 +81,9 @@ impl Snapshot {
         key: &[u8],
         version: impl Fn(Lpid) -> Result<Option<F>, EngineError>,
     ) -> Result<Option<F>, EngineError> {
-        let mut lpid = root;
+        let (mut lpid, mut searched) = (root, 0);
         loop {
+            searched += 1;
             if let Some(node) = self.upper().get(lpid) {
                 lpid = node.child_for(key).1;
                 continue;
@@ -90,6 +91,7 @@ impl Snapshot {
             let Some(frame) = version(lpid)? else { return Ok(None) };
             let node = frame.node()?;
             if node.level() == 0 {
+                self.computes(HostWork::Node, searched);
                 return Ok(Some(frame));
             }
             self.upper().keep(lpid, node);
@@ -195,8 +197,9 @@ impl Snapshot {
         child: impl Fn(&Node) -> Lpid,
         look: impl Fn(&Node) -> R,
     ) -> Result<R, EngineError> {
-        let mut lpid = root;
+        let (mut lpid, mut searched) = (root, 0);
         loop {
+            searched += 1;
             if let Some(node) = self.upper().get(lpid) {
                 lpid = child(node);
                 continue;
@@ -211,7 +214,10 @@ impl Snapshot {
             })?;
             match looked {
                 ControlFlow::Continue(child) => lpid = child,
-                ControlFlow::Break(r) => return Ok(r),
+                ControlFlow::Break(r) => {
+                    self.computes(HostWork::Node, searched);
+                    return Ok(r);
+                }
             }
         }
     }

@@ -18,7 +18,7 @@ use super::tree::{Csn, Tree};
 use super::upper::Upper;
 use crate::storage::Storage;
 use crate::storage::view::View;
-use crate::{EngineError, HostClock};
+use crate::{EngineError, HostClock, HostWork};
 
 /// The database at one commit: a pinned view of the drive, and the catalog that goes with it. Clones share both. The view closes
 /// when the last of them drops.
@@ -117,6 +117,14 @@ impl Snapshot {
     /// The host of a modelled device, if it is one.
     pub fn host(&self) -> Option<&Arc<HostClock>> {
         self.storage().store().host()
+    }
+
+    /// The host of a modelled device does this work so many times.
+    #[inline]
+    pub(crate) fn computes(&self, work: HostWork, times: u64) {
+        if let Some(host) = self.host() {
+            host.computes(work, times);
+        }
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {

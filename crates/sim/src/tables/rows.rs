@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use lode_command::Answer;
+use lode_command::{Answer, PageRange};
 use lode_engine::{
-    Changes, ColumnDef, Constraint, Deferral, EngineError, IndexDef, IndexKind, KeyOrder, ReferenceAction,
-    RowAddress, Rule, Snapshot, Table, TableDef, TableOptions,
+    Changes, ColumnDef, Constraint, Deferral, EngineError, EntryOf, IndexDef, IndexKind, KeyOrder,
+    ReferenceAction, RowAddress, Rule, Snapshot, Table, TableDef, TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
@@ -249,6 +249,10 @@ pub(super) fn index(table: usize, column: u16) -> IndexDef {
             _ => vec![KeyOrder { descending: true, nulls_first: table.is_multiple_of(2) }],
         },
         summaries: Vec::new(),
+        entries: match has_delta(table) || column.is_multiple_of(2) {
+            true => EntryOf::Pages,
+            false => EntryOf::Rows,
+        },
     }
 }
 
@@ -322,9 +326,32 @@ pub(super) fn by_index(
 ) -> Result<Option<Vec<Row>>, EngineError> {
     let filter =
         Expr::compare(CompareOp::Eq, Expr::Column(column), Expr::Const(Value::Int(value), DataType::BigInt));
-    let Some(found) = s.index_pages(t, &filter, u64::MAX)? else { return Ok(None) };
+    match s.index_pages(t, &filter, u64::MAX)? {
+        Some(found) => on_pages(s, t, filter, found.pages).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Rows whose column has a value from `low` on and up to `high`, by the minima of pages that the host keeps. `None` if the page index has
+/// none of the column.
+pub(super) fn by_minima(
+    s: &Snapshot,
+    t: &Table,
+    column: u16,
+    (low, high): (i64, i64),
+) -> Result<Option<Vec<Row>>, EngineError> {
+    let end = |op, v| Expr::compare(op, Expr::Column(column), Expr::Const(Value::Int(v), DataType::BigInt));
+    let filter = Expr::And(vec![end(CompareOp::GtEq, low), end(CompareOp::LtEq, high)]);
+    match s.pages_by_minima(t, &filter)? {
+        Some(found) => on_pages(s, t, filter, found.pages).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Rows of some pages that pass a filter.
+fn on_pages(s: &Snapshot, t: &Table, filter: Expr, pages: Vec<PageRange>) -> Result<Vec<Row>, EngineError> {
     let program = Program::check(t.schema().clone(), Some(filter), all(t), false)?;
-    let mut scan = s.scan(t, found.pages, Arc::new(program), Answer::Rows, None)?;
+    let mut scan = s.scan(t, pages, Arc::new(program), Answer::Rows, None)?;
     let mut rows = Vec::new();
     while let Some(unit) = scan.next()? {
         for p in unit.pages {
@@ -333,7 +360,7 @@ pub(super) fn by_index(
             );
         }
     }
-    Ok(Some(rows))
+    Ok(rows)
 }
 
 /// Rows with a value in a key.

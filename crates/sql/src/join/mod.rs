@@ -25,7 +25,7 @@ mod scanned;
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
-use lode_engine::{IndexKind, TreeUse};
+use lode_engine::IndexKind;
 
 use self::block::Pairing;
 use self::exec::LookUpJoinExec;
@@ -57,7 +57,7 @@ fn pairing(plan: &dyn ExecutionPlan) -> Option<&Pairing> {
 
 /// Whether an index of the table that `plan` reads begins with one of these columns of it.
 pub(crate) fn may_look_up(plan: &Arc<dyn ExecutionPlan>, places: &[usize]) -> bool {
-    let Some(inner) = Inner::of(plan).filter(|inner| inner.spec().path.trees != TreeUse::Never) else {
+    let Some(inner) = Inner::of(plan).filter(|inner| inner.spec().path.asks_trees()) else {
         return false;
     };
     let columns: Vec<u16> = places.iter().filter_map(|&place| inner.stored(place)).collect();

@@ -14,7 +14,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
-use lode_engine::{LookUps, TreeUse};
+use lode_engine::LookUps;
 
 use super::block::{Kind, Pairing};
 use super::exec::{InnerSide, JoinBuffer, LookUpJoinExec};
@@ -227,7 +227,7 @@ fn runs_anew(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// How the rows of a scan are found by these columns, and which of them each column of the look-ups is.
 fn look_ups(spec: &ScanSpec, stored: &[Option<u16>]) -> Result<Option<(Arc<LookUps>, Vec<usize>)>> {
     let columns: Vec<u16> = stored.iter().flatten().copied().collect();
-    if spec.path.trees == TreeUse::Never {
+    if !spec.path.asks_trees() {
         return Ok(None);
     }
     let found = spec.snapshot.look_ups(&spec.table, &columns).map_err(engine_error)?;

@@ -14,7 +14,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::SessionConfig;
 use lode_command::PageRange;
-use lode_engine::{IndexedPages, Snapshot, Table};
+use lode_engine::{AccessPath, IndexedPages, Snapshot, Table, TreeUse};
 use lode_page::{DataType, Value};
 use lode_program::{self as program, CompareOp};
 
@@ -49,9 +49,10 @@ pub(crate) struct Access {
     pub(crate) pages: Pages,
 }
 
-/// How many pages B+-tree indexes may name.
+/// The access path, and how many pages B+-tree indexes may name.
 #[derive(Clone, Copy)]
 pub(crate) struct Trees {
+    pub(crate) path: &'static AccessPath,
     /// The most that one may name to be used; `None` if none is asked.
     pub(crate) pages_max: Option<u64>,
     /// As many are few.
@@ -88,9 +89,11 @@ impl Access {
         let Pushed { filter, implied, text: filter_text } = pushed(table, over, offload, filters)?;
         let indexed = match (with_implied(filter.as_ref(), &implied), trees.pages_max) {
             // A host that does all of the work reads all pages.
-            (Some(filter), Some(most)) if offload != Offload::Off => {
-                snapshot.index_pages(table, &filter, most).map_err(engine_error)?
+            (Some(_), _) if offload == Offload::Off => None,
+            (Some(filter), _) if trees.path.trees == TreeUse::Minima => {
+                snapshot.pages_by_minima(table, &filter).map_err(engine_error)?
             }
+            (Some(filter), Some(most)) => snapshot.index_pages(table, &filter, most).map_err(engine_error)?,
             _ => None,
         };
         let mut sample = None;

@@ -12,13 +12,14 @@ use crate::script::println_quietly;
     long_about = "Measure this machine's time per row, operator by operator: the host of a profile.\n\n\
         Each operator of DataFusion runs over rows of TPC-H in memory, in one thread. Its bare source runs in turn with it, \
         and that time is subtracted. The median of 15 rounds counts. Scanning is measured over table pages as they come \
-        from the drive, and a command over a drive in memory. The rows are an operator's input rows. Other load \
+        from the drive, a command over a drive in memory, and nodes of trees and row pages by themselves. The rows are an operator's input rows. Other load \
         distorts the figures, so leave the machine alone meanwhile.",
     after_long_help = "EXAMPLES\n    lode bench micro\n    lode bench micro --quick --json\n\n\
         OUTPUT\n    The [host] table of a profile, each value with its source. Put it into a profile in place of \
         its own table.\n\n\
         JSON\n    One object: machine, optimised (false: not built with --release, and slow), scale, rounds; \
-        command_ns, scan_ns, filter_ns, project_ns, aggregate_ns, join_ns, sort_ns, other_ns; costs: of each key what was \
+        command_ns, scan_ns, filter_ns, project_ns, aggregate_ns, join_ns, sort_ns, other_ns, \
+        node_ns, entry_ns, place_ns; costs: of each key what was \
         measured, ns, ns_min and ns_max of the rounds, rows."
 )]
 pub(super) struct Args {

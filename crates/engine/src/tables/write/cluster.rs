@@ -206,7 +206,7 @@ impl TableRewrite {
                 Some(first) => {
                     entries_of_index(index, &columns, first).try_for_each(|e| entries.push(&mut io, e))?;
                 }
-                None => index::keys(&columns, &index.orders)
+                None => index::keys(&columns, index)
                     .into_iter()
                     .try_for_each(|key| entries.push(&mut io, index::entry(key, lpid)))?,
             }

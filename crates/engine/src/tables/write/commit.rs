@@ -14,12 +14,14 @@ use lode_command::Batch;
 use super::WriteTxn;
 use super::change::Changes;
 use super::delta_commit::RowWrites;
+use super::followed::FollowedBounds;
 use super::foreign::ForeignKeys;
 use super::indexes::{IndexChanges, Indexes, unnamed_trees};
 use super::rebase::Rebase;
 use super::rewrite::{Rewrite, Rewritten};
 use super::stream::{Io, Stream};
 use crate::EngineError;
+use crate::storage::store::SentBatch;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::planted::{self, Planted};
 use crate::tables::planted_cuts::{self, Planted as ForCuts};
@@ -309,7 +311,11 @@ impl WriteTxn {
         changed.extend(&batch.trims);
         // Before others can get one of those that this releases. No check comes in between, since it needs the right to write.
         self.snapshot.storage().extents().published(&self.fresh);
-        let CarriedBatch { commit, view, csn } = self.trees.committer().carry(entries, claims, batch)?;
+        let followed = FollowedBounds::of(&self.snapshot, &catalog, &batch);
+        batch.answer_entries = !followed.is_empty();
+        let CarriedBatch { sent, csn } = self.trees.committer().carry(entries, claims, batch)?;
+        let SentBatch { commit, view, entries } = sent;
+        followed.finish(&entries);
         self.fresh.clear();
         self.index_rules.clear();
         self.made_trees.clear();

@@ -24,6 +24,7 @@ use crate::storage::columns::unpublished;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind, Summary, check_columns};
 use crate::tables::delta::{self, key_entry};
+use crate::tables::entries::EntryOf;
 use crate::tables::index::{KeyChanges, entry, entry_of_row, keys, row_keys};
 use crate::tables::key::{chosen, has_null};
 use crate::tables::overlay::id_at;
@@ -37,12 +38,12 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// few leaves, also where keys come in no order.
 const RUN_BATCHES: usize = 16;
 
-/// Entries of the indexes of one commit.
+/// EntryOf of the indexes of one commit.
 #[derive(Default)]
 pub(super) struct IndexChanges {
     trees: BTreeMap<String, TreeWrites>,
     bytes: usize,
-    /// Entries that are removed were forgotten, since there are many. See [`LateRemovals`].
+    /// EntryOf that are removed were forgotten, since there are many. See [`LateRemovals`].
     forgot_removals: bool,
     /// Pages of tables without a delta that lost rows.
     rewritten: Vec<RewrittenPages>,
@@ -170,9 +171,7 @@ impl Indexes<'_> {
             for (index, tree) in &indexes {
                 let columns =
                     unpublished(self.snapshot.storage().store(), r.table.page_owner(), lpid, &index.columns)?;
-                keys(&columns, &index.orders)
-                    .into_iter()
-                    .for_each(|k| changes.note(tree, entry(k, lpid), true));
+                keys(&columns, index).into_iter().for_each(|k| changes.note(tree, entry(k, lpid), true));
             }
             self.apply_early(changes)?;
         }
@@ -268,7 +267,7 @@ impl Indexes<'_> {
             for page in &unit.pages {
                 match &directory {
                     None => {
-                        let keys = keys(&page.columns, &def.orders).into_iter();
+                        let keys = keys(&page.columns, def).into_iter();
                         keys.map(|k| entry(k, page.lpid)).try_for_each(&mut each)?;
                     }
                     Some(directory) => {
@@ -343,7 +342,7 @@ fn note_page(
         Some((snapshot, lpid)) => read::columns(snapshot, lpid, &index.columns)?.columns,
         None => Vec::new(),
     };
-    let KeyChanges { lost, gained } = KeyChanges::between(&old, new, &index.orders);
+    let KeyChanges { lost, gained } = KeyChanges::between(&old, new, index);
     lost.into_iter().for_each(|k| changes.note(tree, entry(k, lpid), false));
     gained.into_iter().for_each(|k| changes.note(tree, entry(k, lpid), true));
     Ok(())
@@ -368,6 +367,13 @@ pub(super) fn check_index(t: &Table, def: &IndexDef) -> Result<(), EngineError> 
         return Err(EngineError::invalid(&def.table, "an index has at least one column"));
     }
     check_columns(&def.table, "the index", &def.columns, t.schema().columns.len())?;
+    if def.entries == EntryOf::Rows && (def.kind.is_page() || t.has_delta()) {
+        let what = match def.kind.is_page() {
+            true => "the page index has no entries of rows",
+            false => "entries of a table with changes = 'delta' name rows by their ids already",
+        };
+        return Err(EngineError::invalid(&def.table, what));
+    }
     for (n, &column) in def.columns.iter().enumerate().filter(|(n, _)| *def.summary(*n) != Summary::Range) {
         let (summary, c) = (def.summary(n), &t.def().columns[usize::from(column)]);
         let kind = summary.kind();

@@ -22,6 +22,7 @@ mod delta;
 mod delta_commit;
 mod entries;
 mod fold;
+mod followed;
 mod foreign;
 mod held_rows;
 mod indexes;

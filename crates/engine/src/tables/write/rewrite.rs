@@ -278,6 +278,7 @@ impl<'a> Rewrite<'a> {
         if !self.in_place {
             return self.stream.put(io, lpid, data, rows, align);
         }
+        io.places(rows);
         self.rows += rows as i64;
         self.bytes += data.len() as i64;
         self.room_bytes -= data.len() as i64;

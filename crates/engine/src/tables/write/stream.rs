@@ -15,7 +15,7 @@ use crate::storage::extents::Extents;
 use crate::storage::store::Store;
 use crate::tables::own::PageEdit;
 use crate::tables::table::{Table, TableExtent};
-use crate::{EngineError, Set};
+use crate::{EngineError, HostWork, Set};
 
 /// Bytes of a batch of staged pages.
 const FLUSH_BYTES: usize = 4 << 20;
@@ -36,6 +36,13 @@ impl<'a> Io<'a> {
         let extent = self.extents.allocate_unpublished(owner)?;
         self.fresh.push(extent);
         Ok(extent)
+    }
+
+    /// The host put so many rows into pages.
+    pub(super) fn places(&self, rows: usize) {
+        if let Some(host) = self.store.host() {
+            host.computes(HostWork::Place, rows as u64);
+        }
     }
 
     /// Writes a page that nobody reads after a crash.
@@ -101,6 +108,7 @@ impl Stream {
         rows: usize,
         align: Align,
     ) -> Result<(), EngineError> {
+        io.places(rows);
         self.rows += rows as u64;
         self.bytes += data.len() as u64;
         self.staged_bytes += data.len() + 16;

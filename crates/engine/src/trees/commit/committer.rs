@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use lode_base::{CommitNo, ViewId};
 use lode_command::Batch;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -18,6 +17,7 @@ use super::sequencer::{Leading, Next, Passing, Pending, Sequenced, Sequencer, ne
 use crate::EngineError;
 use crate::planted::{self, Planted};
 use crate::storage::Storage;
+use crate::storage::store::SentBatch;
 use crate::trees::heads::Heads;
 use crate::trees::options::TreeOptions;
 use crate::trees::page::value;
@@ -39,11 +39,9 @@ pub(crate) struct Committer {
 }
 
 /// What became of a batch that the committer carried.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct CarriedBatch {
-    pub(crate) commit: CommitNo,
-    /// The view that the batch asked for.
-    pub(crate) view: Option<ViewId>,
+    pub(crate) sent: SentBatch,
     /// The commit to trees that went along.
     pub(crate) csn: Option<Csn>,
 }
@@ -209,21 +207,21 @@ impl Committer {
     ) -> Result<CarriedBatch, EngineError> {
         if writes.is_empty() && claims.len() == 0 {
             self.writer().sync()?;
-            let (commit, view) = self.storage.store().write(batch)?;
-            return Ok(CarriedBatch { commit, view, csn: None });
+            let sent = self.storage.store().write(batch)?;
+            return Ok(CarriedBatch { sent, csn: None });
         }
         self.writer().make_room()?;
         let Passing { csn, mut before, remembered } = self.sequencer.pass(claims);
         self.carry_out_all(&mut before);
         let sent = self.writer().commit_along(csn, &mut writes, batch);
-        let (commit, view) = sent.inspect_err(|_| self.sequencer.take_back_passing(csn, &remembered))?;
-        Ok(CarriedBatch { commit, view, csn: Some(csn) })
+        let sent = sent.inspect_err(|_| self.sequencer.take_back_passing(csn, &remembered))?;
+        Ok(CarriedBatch { sent, csn: Some(csn) })
     }
 
     /// Commits writes to trees that nobody else changes, and shows them. Only the holder of the right to write may call this.
     pub(crate) fn commit_alone(&self, writes: Vec<TreeWrites>) -> Result<(), EngineError> {
-        let CarriedBatch { commit, view, csn } = self.carry(writes, &Claims::default(), Batch::default())?;
-        let view = self.heads.view_at(commit, view);
+        let CarriedBatch { sent, csn } = self.carry(writes, &Claims::default(), Batch::default())?;
+        let view = self.heads.view_at(sent.commit, sent.view);
         let csn = csn.expect("writes to trees have a CSN");
         self.heads.show(self.heads.newest().with_commits(csn, Some(view)));
         Ok(())

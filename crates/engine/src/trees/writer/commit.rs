@@ -2,7 +2,6 @@
 
 use std::ops::DerefMut;
 
-use lode_base::{CommitNo, ViewId};
 use lode_command::Batch;
 
 use super::spaces::{Space, Spaces};
@@ -11,6 +10,7 @@ use super::work::{Done, Work};
 use super::{Writer, add_page};
 use crate::EngineError;
 use crate::planted::{self, Planted};
+use crate::storage::store::SentBatch;
 use crate::trees::frames::TOGETHER;
 use crate::trees::options::TreeOptions;
 use crate::trees::page::value::Written;
@@ -41,7 +41,7 @@ impl Writer {
             let view = if durable {
                 let pin = !(writer.unsynced.frames.is_empty() && done.with_redo.is_empty());
                 match writer.send_done(&mut done, Batch { pin, ..batch }) {
-                    Ok((commit, view)) => pin.then(|| writer.heads.view_at(commit, view)),
+                    Ok(SentBatch { commit, view, .. }) => pin.then(|| writer.heads.view_at(commit, view)),
                     Err(e) => planted::instead(Planted::ShownThoughFailed, || Err(e), || Ok(None))?,
                 }
             } else {
@@ -61,11 +61,11 @@ impl Writer {
         csn: Csn,
         writes: &mut Vec<TreeWrites>,
         batch: Batch,
-    ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+    ) -> Result<SentBatch, EngineError> {
         self.applied(std::iter::once((csn, writes)), batch, |writer, _, mut done, batch| {
             let sent = writer.send_done(&mut done, Batch { pin: true, ..batch })?;
             // Frames may leave once the batch has their pages. From then on a page that is read at an older view is not the newest.
-            writer.frames.set_view(sent.0);
+            writer.frames.set_view(sent.commit);
             writer.publish(&done);
             Ok(sent)
         })
@@ -84,7 +84,7 @@ impl Writer {
         let snapshot = self.heads.refreshed()?;
         let all = self.unsynced.clone();
         let pin = !all.frames.is_empty();
-        let (commit, view) = self.send_all(&all, Batch { pin, ..Batch::default() })?;
+        let SentBatch { commit, view, .. } = self.send_all(&all, Batch { pin, ..Batch::default() })?;
         if pin {
             let view = self.heads.view_at(commit, view);
             self.heads.show(snapshot.with_commits(snapshot.csn(), Some(view)));
@@ -150,11 +150,7 @@ impl Writer {
     }
 
     /// Sends what was not durable and what was just done with a batch; takes the redo of `done`.
-    fn send_done(
-        &mut self,
-        done: &mut Done,
-        batch: Batch,
-    ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+    fn send_done(&mut self, done: &mut Done, batch: Batch) -> Result<SentBatch, EngineError> {
         let mut all = planted::instead(
             Planted::UnsyncedLeftOut,
             || self.unsynced.clone(),
@@ -171,21 +167,17 @@ impl Writer {
     }
 
     /// Sends redo and frames with a batch. After that nothing is unsynced.
-    fn send_all(
-        &mut self,
-        all: &Unsynced,
-        mut batch: Batch,
-    ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+    fn send_all(&mut self, all: &Unsynced, mut batch: Batch) -> Result<SentBatch, EngineError> {
         let appended = self.redo.append(self.storage.extents(), &all.redo, &mut batch)?;
         all.frames.values().for_each(|f| add_page(f, &mut batch));
-        let (commit, view) = self.send(batch)?;
+        let sent = self.send(batch)?;
         self.redo.appended(appended);
         for f in all.frames.values() {
-            f.set_written(commit);
+            f.set_written(sent.commit);
             self.dirty.written(f);
         }
         self.unsynced = Unsynced::default();
-        Ok((commit, view))
+        Ok(sent)
     }
 }
 

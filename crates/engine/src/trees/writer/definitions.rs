@@ -7,6 +7,7 @@ use super::Writer;
 use super::spaces::{Space, TreeExtent};
 use crate::EngineError;
 use crate::planted::{self, Planted};
+use crate::storage::store::SentBatch;
 use crate::trees::catalog::Catalog;
 use crate::trees::page::allocation::{self, Allocation};
 use crate::trees::redo::Bodies;
@@ -93,7 +94,7 @@ impl Writer {
         let root = catalog.root_page(snapshot.catalog(), page_bytes_max)?;
         let changed = root.iter().map(|w| w.lpid).collect();
         batch.writes.extend(root);
-        let (commit, view) = self.send(batch)?;
+        let SentBatch { commit, view, .. } = self.send(batch)?;
         self.heads.show(self.heads.state_of(commit, view, None, catalog, changed));
         self.heads.forget_changes();
         Ok(())

@@ -25,7 +25,7 @@ mod write_back;
 
 use std::sync::Arc;
 
-use lode_base::{CommitNo, ExtentId, OwnerId, ViewId};
+use lode_base::{ExtentId, OwnerId};
 use lode_command::{Align, Batch, CommandError, PageWrite};
 
 use super::frames::{Frame, Frames};
@@ -35,6 +35,7 @@ use super::page::body::Body;
 use super::redo::RedoLog;
 use crate::EngineError;
 use crate::storage::Storage;
+use crate::storage::store::SentBatch;
 use dirty::Dirty;
 use spaces::Spaces;
 use unsynced::Unsynced;
@@ -123,7 +124,7 @@ impl Writer {
     }
 
     /// Sends a batch. If nobody knows whether it took effect, nothing more is written.
-    fn send(&mut self, batch: Batch) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+    fn send(&mut self, batch: Batch) -> Result<SentBatch, EngineError> {
         let sent = self.storage.store().write(batch);
         if let Err(e) = &sent
             && may_have_taken_effect(e)

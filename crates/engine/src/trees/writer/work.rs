@@ -13,7 +13,6 @@ use lode_page::node::Split;
 use lode_page::{NodeMut, NodeValue};
 
 use super::spaces::{Spaces, TreeExtent};
-use crate::EngineError;
 use crate::planted::{self, Planted};
 use crate::trees::frames::{Frame, LpidMap};
 use crate::trees::options::TreeOptions;
@@ -24,6 +23,7 @@ use crate::trees::read::{Step, ValuePage};
 use crate::trees::redo::{Bodies, Record};
 use crate::trees::snapshot::Snapshot;
 use crate::trees::tree::{Csn, Tree};
+use crate::{EngineError, HostWork};
 
 /// A page that is being changed.
 enum Changed {
@@ -194,6 +194,7 @@ impl<'a> Work<'a> {
     fn descend(&self, tree: &Tree, key: &[u8]) -> Result<(Lpid, Path, Option<Option<Lpid>>), EngineError> {
         let (mut lpid, mut path) = (tree.root(), Path::new());
         loop {
+            self.snapshot.computes(HostWork::Node, 1);
             let step = match self.changed.get(&lpid) {
                 Some(Changed::Node(n)) if n.level() == 0 => {
                     Step::Leaf(n.find(key).ok().map(|i| page_of(n.value(i))))

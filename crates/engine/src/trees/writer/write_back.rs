@@ -5,6 +5,7 @@ use lode_command::Batch;
 use super::{Writer, add_page};
 use crate::EngineError;
 use crate::planted::{self, Planted};
+use crate::storage::store::SentBatch;
 use crate::trees::tree::Csn;
 
 /// At rest, redo takes at most this part of its limits. A commit now and then does not write its pages back at once.
@@ -92,7 +93,7 @@ impl Writer {
         let written_bytes = batch.payload_bytes() as u64;
         batch.trims.extend(&passed.trims);
         batch.releases.extend(&passed.releases);
-        let (commit, view) = self.send(batch)?;
+        let SentBatch { commit, view, .. } = self.send(batch)?;
         self.written_bytes += written_bytes;
         let view = self.heads.view_at(commit, view);
         for f in &chosen {

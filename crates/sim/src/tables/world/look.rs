@@ -146,6 +146,14 @@ pub(super) fn compare(s: &Snapshot, state: &State, r: &mut Random) -> Result<(),
                 {
                     same(&format!("by the index of {column} = {value}, {name}"), found, with(value))?;
                 }
+                let high = value.saturating_add(r.below(4) as i64);
+                if let Some(found) = rows::by_minima(s, &t, column, (value, high))? {
+                    let within = |row: &&&Row| {
+                        int(&row[usize::from(column)]).is_some_and(|v| (value..=high).contains(&v))
+                    };
+                    let expected = all.iter().filter(within).map(|row| (*row).clone()).collect();
+                    same(&format!("by minima of {column} from {value} to {high}, {name}"), found, expected)?;
+                }
             }
         }
     }

@@ -6,11 +6,14 @@
 //!                     └─► the bare source ──► time ─┴─► difference / rows: in turn, round by round, and the median
 //!   pages of lineitem ─► columns ─► Arrow ──► time / rows
 //!   an empty command ─► queue of a drive in memory ─► completion: time
+//!   nodes of trees, row pages ─► pages.rs ─► time / searches, entries, rows
 //! ```
 //!
 //! The measurement uses one thread, one partition and batches of 8,192 rows. Planning is not measured. The rows are
 //! the input rows of an operator, as the modelled host counts them. The operators are DataFusion's, taken from plans
 //! of TPC-H.
+
+mod pages;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -28,7 +31,7 @@ use lode_base::{CommitNo, EXTENT_PAGES, ExtentId, Geometry, Lpid, PageBuf, Table
 use lode_command::Command;
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
-use lode_page::{DataType, PageKind, PageMeta, TablePage, encode};
+use lode_page::{Column, DataType, PageKind, PageMeta, TablePage, encode};
 use lode_sql::arrow_convert::{from_arrow, to_arrow};
 use serde::Serialize;
 
@@ -151,6 +154,7 @@ pub async fn run(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Vec<Cost>, Benc
     for operator in &OPERATORS {
         costs.push(measure(plan, &data, operator, stop).await?);
     }
+    costs.extend([pages::node(plan, stop)?, pages::entry(plan, stop)?, pages::place(plan, &data, stop)?]);
     Ok(costs)
 }
 
@@ -266,13 +270,14 @@ fn page(n: u64, batch: &RecordBatch) -> (Lpid, Vec<usize>, PageBuf) {
         commit: CommitNo::new(0),
     };
     let schema = batch.schema();
-    let columns: Vec<_> = (0..batch.num_columns())
-        .map(|c| {
-            from_arrow(batch.column(c), page_type(batch.column(c).data_type())).expect("TPC-H fits a page")
-        })
-        .collect();
+    let columns = from_columns(batch);
     let wanted = SCANNED.iter().map(|name| schema.index_of(name).expect("lineitem has it")).collect();
     (lpid, wanted, encode(&meta, &columns, PAGE_BYTES_MAX).expect("8,192 rows fit a page"))
+}
+
+fn from_columns(batch: &RecordBatch) -> Vec<Column> {
+    let column = |c: &ArrayRef| from_arrow(c, page_type(c.data_type())).expect("TPC-H fits a page");
+    batch.columns().iter().map(column).collect()
 }
 
 fn page_type(t: &ArrowType) -> DataType {
@@ -360,7 +365,19 @@ mod tests {
         let plan = Plan { scale: 0.002, rounds: 3, round: Duration::from_millis(1) };
         let costs = run(&plan, &|| false).await.unwrap();
         let keys: Vec<_> = costs.iter().map(|c| c.key).collect();
-        let expected = ["command", "scan", "filter", "project", "aggregate", "join", "sort", "other"];
+        let expected = [
+            "command",
+            "scan",
+            "filter",
+            "project",
+            "aggregate",
+            "join",
+            "sort",
+            "other",
+            "node",
+            "entry",
+            "place",
+        ];
         assert_eq!(keys, expected.map(|k| format!("{k}_ns")));
         for c in &costs {
             assert!(c.ns_min <= c.ns && c.ns <= c.ns_max && c.ns < 1e6 && c.rows >= 1000, "{c:?}");
