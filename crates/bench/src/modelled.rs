@@ -26,9 +26,14 @@ pub(crate) struct ModelledDrive {
 impl ModelledDrive {
     /// An empty drive, in memory.
     pub(crate) fn new(profile: &Profile) -> Result<Self, BenchError> {
+        Self::with(profile, DriveOptions::default())
+    }
+
+    /// The same, of a drive with these options. It keeps one copy of its log.
+    pub(crate) fn with(profile: &Profile, options: DriveOptions) -> Result<Self, BenchError> {
         let model = Arc::new(Model::new(profile.clone()));
         let medium = Medium::memory(profile.geometry).with_model(model.clone());
-        let options = DriveOptions { log_copies: 1, ..DriveOptions::default() };
+        let options = DriveOptions { log_copies: 1, ..options };
         let drive = Arc::new(Drive::format(medium, options).map_err(DriveError::from)?);
         let meter = model.clone();
         let host = HostClock::new(profile.clone(), model.latest(), Box::new(move || meter.operations()));

@@ -27,7 +27,7 @@ pub use lode_command::Progress;
 pub use options::DatabaseOptions;
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
-pub use storage::clock::{Agent, ClockReading, HostClock, HostWork, Meter, ModelledTime};
+pub use storage::clock::{Agent, ClockReading, HostClock, HostWork, Meter, ModelledTime, TreePlace};
 pub use storage::columns::PageColumns;
 pub use storage::pool::PoolStats;
 pub use storage::read_ahead::Ahead;

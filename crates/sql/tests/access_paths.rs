@@ -136,6 +136,7 @@ async fn each_path_reads_what_it_says() {
     assert_eq!(of("none").1, (all, 0));
     let (named, left_out) = of("flixr_hs").1;
     assert!(named <= 2 && named - left_out == all - skipped, "{found:?}");
+    assert_eq!(of("clustered").1, (named, 0));
     assert_eq!((of("none").2, of("btree").1), ((all, 0), (all, 0)));
     // Rows with n = 7 lie on some 12 pages, which the bounds of n do not tell apart.
     assert_eq!(of("page_index").2, (all, 0));
@@ -174,7 +175,19 @@ async fn each_path_reads_what_it_says() {
     }
     let refused = s.execute("CREATE INDEX x ON of_delta (n) WITH (entries = 'pages')").await.unwrap_err();
     assert!(refused.to_string().contains("changes = 'delta' name rows"), "{refused}");
+    for (path, table, names) in [
+        ("tree_rows", "of_entries", true),
+        ("tree_rows", "of_rows", false),
+        ("tree_pages", "of_rows", true),
+        ("tree_pages", "of_entries", false),
+        ("tree_rows", "of_delta", true),
+        ("tree_in_drive", "of_entries", true),
+    ] {
+        run(&s, &format!("SET lode.index = {path}")).await;
+        let plan = lines(&s, &format!("EXPLAIN {}", by_n.replace("of_rows", table))).await.join("\n");
+        assert_eq!(plan.contains(&format!("index={table}_n")), names, "{path}: {plan}");
+    }
     let refused = s.execute("SET lode.index = trees").await.unwrap_err().to_string();
-    assert!(refused.contains("auto, none, btree, page_index, flixr_s or flixr_hs"), "{refused}");
+    assert!(refused.contains("auto, none, page_index, flixr_s or flixr_hs"), "{refused}");
     assert!(!refused.contains('\n'));
 }

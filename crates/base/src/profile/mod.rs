@@ -171,6 +171,10 @@ pub struct Cores {
     pub lookup_cycles: u32,
     /// To compare an index entry.
     pub index_cycles: u32,
+    /// To search a node of a tree.
+    pub node_cycles: u32,
+    /// To make the address of a row or page of an entry of a tree.
+    pub entry_cycles: u32,
     /// To begin a page of a task.
     pub page_cycles: u32,
     /// To compare a record with a predicate.

@@ -49,6 +49,12 @@ impl Table {
         format!("CREATE TABLE {name} ({}) {options}", self.columns)
     }
 
+    /// The statement that creates the table without its key.
+    pub fn create_without_key(&self, name: &str, options: &str) -> String {
+        let columns = self.columns.split_once(", PRIMARY KEY").map_or(self.columns, |(columns, _)| columns);
+        format!("CREATE TABLE {name} ({columns}) {options}")
+    }
+
     /// The first column, which is the first of the key.
     pub fn first_column(&self) -> &'static str {
         self.columns.split(' ').next().expect("a table has columns")

@@ -1,22 +1,30 @@
 //! Access paths: how a scan finds the pages that may have rows which pass.
 //!
 //! ```text
-//!   path         B+-trees in the host       page index in the drive
-//!   auto         if they name few pages     by levels: 1,024 pages, 32 pages, one page
-//!   none         never                      never: each page is read
-//!   btree        wherever one fits          never
-//!   page_index   never                      by levels
-//!   flixr_s      never                      one decision a page, as in the paper
-//!   flixr_hs     minima of the page index   one decision on each of their pages
+//!   path           B+-trees                             page index in the drive
+//!   auto           if they name few pages               by levels: 1,024 pages, 32 pages, one page
+//!   none           never                                never: each page is read
+//!   btree          wherever one fits                    never
+//!   tree_rows      likewise, with an entry a row        never
+//!   tree_pages     likewise, with an entry a page       never
+//!   tree_in_drive  as tree_rows, by the drive's cores   never
+//!   clustered      inner nodes: minima of pages         never
+//!   page_index     never                                by levels
+//!   flixr_s        never                                one decision a page, as in the paper
+//!   flixr_hs       minima of pages, in the host         one decision on each of their pages
 //! ```
 //!
 //! Rows are the same by each path: a path decides which pages are read, and the filter which rows come out.
 //! A path is one line in [`PATHS`].
-//! Source: FLIXR §4.1 and §5 (host-side index, FLIXR-S, FLIXR-HS).
+//! Source: FLIXR §4.1 and §5 (host-side index, in-SSD B+-tree, FLIXR-S, FLIXR-HS). In a table in order of a column, the pages that a clustered tree
+//! of it reads are those that minima name.
 
 use std::fmt;
 
 use lode_command::Skip;
+
+use crate::TreePlace;
+use crate::tables::EntryOf;
 
 /// A way to find the pages of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +33,10 @@ pub struct AccessPath {
     pub name: &'static str,
     /// When B+-tree indexes are asked.
     pub trees: TreeUse,
+    /// What the entries of those name that are asked; `None`: either.
+    pub entries: Option<EntryOf>,
+    /// Where they are searched, on a modelled device.
+    pub place: TreePlace,
     /// How the drive asks its page index.
     pub skip: Skip,
 }
@@ -43,14 +55,26 @@ pub enum TreeUse {
 }
 
 /// The paths.
-pub static PATHS: [AccessPath; 6] = [
-    AccessPath { name: "auto", trees: TreeUse::IfFew, skip: Skip::Levels },
-    AccessPath { name: "none", trees: TreeUse::Never, skip: Skip::Never },
-    AccessPath { name: "btree", trees: TreeUse::Always, skip: Skip::Never },
-    AccessPath { name: "page_index", trees: TreeUse::Never, skip: Skip::Levels },
-    AccessPath { name: "flixr_s", trees: TreeUse::Never, skip: Skip::Each },
-    AccessPath { name: "flixr_hs", trees: TreeUse::Minima, skip: Skip::Each },
+pub static PATHS: [AccessPath; 10] = [
+    path("auto", TreeUse::IfFew, Skip::Levels),
+    path("none", TreeUse::Never, Skip::Never),
+    path("btree", TreeUse::Always, Skip::Never),
+    AccessPath { entries: Some(EntryOf::Rows), ..path("tree_rows", TreeUse::Always, Skip::Never) },
+    AccessPath { entries: Some(EntryOf::Pages), ..path("tree_pages", TreeUse::Always, Skip::Never) },
+    AccessPath {
+        entries: Some(EntryOf::Rows),
+        place: TreePlace::Device,
+        ..path("tree_in_drive", TreeUse::Always, Skip::Never)
+    },
+    path("clustered", TreeUse::Minima, Skip::Never),
+    path("page_index", TreeUse::Never, Skip::Levels),
+    path("flixr_s", TreeUse::Never, Skip::Each),
+    path("flixr_hs", TreeUse::Minima, Skip::Each),
 ];
+
+const fn path(name: &'static str, trees: TreeUse, skip: Skip) -> AccessPath {
+    AccessPath { name, trees, entries: None, place: TreePlace::Host, skip }
+}
 
 impl AccessPath {
     /// The path that is taken where none is asked for.
@@ -59,6 +83,13 @@ impl AccessPath {
     /// The path of this name, in any case.
     pub fn named(name: &str) -> Option<&'static Self> {
         PATHS.iter().find(|p| p.name.eq_ignore_ascii_case(name.trim()))
+    }
+
+    /// The names of all, for a message.
+    pub fn names() -> String {
+        let (last, others) = PATHS.split_last().expect("there are paths");
+        let others: Vec<&str> = others.iter().map(|p| p.name).collect();
+        format!("{} or {last}", others.join(", "))
     }
 
     /// Whether it is the usual one.

@@ -110,6 +110,17 @@ impl HostWork {
     }
 }
 
+/// Where trees are searched, in modelled time. The same code does it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TreePlace {
+    /// In the host. Nodes that it has not in memory come over the link.
+    #[default]
+    Host,
+    /// In the device, by its cores. Nodes that are not in memory take the array and the bus, and no command. A look-up takes one. The memory of
+    /// nodes ([`crate::DatabaseOptions::frame_bytes`]) counts as the device's. What a commit writes crosses the link all the same.
+    Device,
+}
+
 /// Reads what a device has done so far.
 pub type Meter = Box<dyn Fn() -> Operations + Send + Sync>;
 
@@ -133,6 +144,9 @@ struct Agents {
     times: Vec<Time>,
     /// The tasks of a scan that each keeps under way.
     depths: Vec<u32>,
+    trees_in: TreePlace,
+    /// Whether the device reads a node for itself.
+    within_device: bool,
     watch: Option<Watch>,
 }
 
@@ -186,7 +200,9 @@ impl HostClock {
     pub fn new(profile: Profile, begun: VirtualTime, meter: Meter) -> Self {
         let depths = vec![profile.link.queue_depth];
         let times = vec![Time::new(begun)];
-        let agents = Agents { turn: Agent(0), turn_ended: false, times, depths, watch: None };
+        let (trees_in, within_device) = Default::default();
+        let agents =
+            Agents { turn: Agent(0), turn_ended: false, times, depths, trees_in, within_device, watch: None };
         Self { profile, meter, agents: Mutex::new(agents) }
     }
 
@@ -266,13 +282,53 @@ impl HostClock {
     /// The host does something so many times.
     pub fn computes(&self, work: HostWork, times: u64) {
         let agents = &mut *self.agents.lock();
-        agents.current().computes(work, work.cost(&self.profile.host) * times);
+        match (agents.trees_in, work) {
+            (TreePlace::Device, HostWork::Node | HostWork::Entry) => {
+                let cores = &self.profile.cores;
+                let cycles = if work == HostWork::Node { cores.node_cycles } else { cores.entry_cycles };
+                agents.current().waits(Part::Device, cores.clock.time(u64::from(cycles) * times));
+            }
+            _ => agents.current().computes(work, work.cost(&self.profile.host) * times),
+        }
         self.look(agents);
+    }
+
+    /// From here on trees are searched in this place. Answers the one before.
+    pub fn search_trees_in(&self, place: TreePlace) -> TreePlace {
+        std::mem::replace(&mut self.agents.lock().trees_in, place)
+    }
+
+    /// A look-up in a tree begins. In the device it takes a command of its own.
+    pub(crate) fn begins_look_up(&self) {
+        let agents = &mut *self.agents.lock();
+        if agents.trees_in == TreePlace::Device {
+            let (p, t) = (&self.profile, agents.current());
+            t.computes(HostWork::Command, p.host.command);
+            t.waits(Part::Link, p.link.command + p.link.completion);
+            t.waits(Part::Device, p.cores.clock.time(p.cores.command_cycles.into()));
+        }
+    }
+
+    /// Reads nodes of trees, where trees are searched.
+    pub(crate) fn reads_nodes<T>(&self, read: impl FnOnce() -> T) -> T {
+        {
+            let agents = &mut *self.agents.lock();
+            agents.within_device = agents.trees_in == TreePlace::Device;
+        }
+        let read = read();
+        self.agents.lock().within_device = false;
+        read
     }
 
     /// The host takes a completion, and waits for it if it comes later.
     pub(crate) fn takes(&self, c: &Completion) {
         let agents = &mut *self.agents.lock();
+        if agents.within_device {
+            let t = agents.current();
+            [Part::Media, Part::Bus, Part::Dram].into_iter().for_each(|part| t.waits(part, c.split.of(part)));
+            self.look(agents);
+            return;
+        }
         let t = agents.current();
         let wait = c.at.since(t.now);
         // A command that began late, behind one of another agent, did not live as long as its agent waited.
@@ -360,6 +416,11 @@ impl Time {
         }
     }
 
+    fn waits(&mut self, part: Part, time: VirtualDuration) {
+        self.now += time;
+        self.split.add(part, time);
+    }
+
     fn computes(&mut self, work: HostWork, time: VirtualDuration) {
         self.now += time;
         self.split.add(Part::Host, time);
@@ -436,6 +497,36 @@ mod tests {
         // The host does not wait for a completion that came meanwhile.
         clock.takes(&completion(ns(90), &[(Part::Media, ns(90))]));
         assert_eq!(clock.read().since(&before).total, ns(102));
+    }
+
+    #[test]
+    fn trees_that_are_searched_in_the_device_take_its_cores_and_no_link() {
+        let mut profile = Profile::find("isp-adms11").unwrap();
+        (profile.host.command, profile.host.node, profile.host.entry) = (ns(1), ns(10), ns(3));
+        (profile.link.command, profile.link.completion) = (ns(5), ns(6));
+        (profile.cores.command_cycles, profile.cores.node_cycles, profile.cores.entry_cycles) =
+            (200, 400, 20);
+        let cycles = |n| profile.cores.clock.time(n);
+        let (of_command, of_nodes) = (cycles(200), cycles(2 * 400 + 7 * 20));
+        let clock = HostClock::new(profile.clone(), VirtualTime::ZERO, Box::new(Operations::default));
+        let search = || {
+            let before = clock.read();
+            clock.begins_look_up();
+            clock.computes(HostWork::Node, 2);
+            clock.computes(HostWork::Entry, 7);
+            let read = [(Part::Media, ns(60)), (Part::Device, ns(30)), (Part::Link, ns(40))];
+            clock.reads_nodes(|| {
+                clock.takes(&completion(clock.now().since(VirtualTime::ZERO) + ns(130), &read))
+            });
+            let t = clock.read().since(&before);
+            assert_eq!(t.split.total(), t.total);
+            [Part::Media, Part::Device, Part::Link, Part::Host].map(|part| t.split.of(part))
+        };
+        assert_eq!(search(), [ns(60), ns(30), ns(40), ns(20 + 21 + 1)]);
+        assert_eq!(clock.search_trees_in(TreePlace::Device), TreePlace::Host);
+        assert_eq!(search(), [ns(60), of_command + of_nodes, ns(11), ns(1)]);
+        assert_eq!(clock.search_trees_in(TreePlace::Host), TreePlace::Device);
+        assert_eq!(search(), [ns(60), ns(30), ns(40), ns(42)]);
     }
 
     #[test]

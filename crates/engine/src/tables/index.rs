@@ -29,8 +29,9 @@ use super::entries::{EntryOf, PAGE_BYTES};
 use super::entry_filter::EntryFilter;
 use super::key::{KeyReader, append_ordered, ordered_key, prefix_end};
 use super::table::Table;
+use crate::access::AccessPath;
 use crate::trees::{Snapshot, Tree};
-use crate::{EngineError, HostWork};
+use crate::{EngineError, HostWork, TreePlace};
 
 /// The prefix of the names of trees of indexes.
 const TREE_PREFIX: &str = "__lode_index";
@@ -252,12 +253,46 @@ impl Snapshot {
         filter: &Expr,
         most: u64,
     ) -> Result<Option<IndexedPages>, EngineError> {
+        self.named_pages(t, filter, most, None)
+    }
+
+    /// The same by an access path: of those indexes that it asks, in the place where it searches them.
+    ///
+    /// # Errors
+    /// As [`Snapshot::index_pages`].
+    pub fn index_pages_by(
+        &self,
+        t: &Table,
+        filter: &Expr,
+        most: u64,
+        path: &AccessPath,
+    ) -> Result<Option<IndexedPages>, EngineError> {
+        let Some(host) = self.host().filter(|_| path.place == TreePlace::Device) else {
+            return self.named_pages(t, filter, most, path.entries);
+        };
+        let before = host.search_trees_in(path.place);
+        host.begins_look_up();
+        let found = self.named_pages(t, filter, most, path.entries);
+        host.search_trees_in(before);
+        found
+    }
+
+    fn named_pages(
+        &self,
+        t: &Table,
+        filter: &Expr,
+        most: u64,
+        entries: Option<EntryOf>,
+    ) -> Result<Option<IndexedPages>, EngineError> {
         let terms = match filter {
             Expr::And(terms) => &terms[..],
             one => std::slice::from_ref(one),
         };
         let mut best: Option<(usize, &IndexDef, Vec<KeyRange>)> = None;
-        for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
+        // Entries of a table with a delta name rows.
+        let named = |i: &IndexDef| if t.has_delta() { EntryOf::Rows } else { i.entries };
+        let is_asked = |i: &&IndexDef| i.kind != IndexKind::Page && entries.is_none_or(|e| e == named(i));
+        for index in t.indexes().iter().filter(is_asked) {
             if let Some((columns, ranges)) = ranges(t, index, terms)
                 && best.as_ref().is_none_or(|(most, ..)| columns > *most)
             {

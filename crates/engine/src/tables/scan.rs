@@ -42,6 +42,8 @@ const PARTS_A_TASK: u32 = 4;
 /// On a modelled device tasks grow while the page index leaves out all but one of so many pages, up to so many times their usual size.
 const SKIPPED_PARTS: u64 = 8;
 const GROWN_MAX: u32 = 64;
+/// As many tasks are under way until it is known whether the page index leaves many pages out, and while it does.
+const PROBES: usize = 8;
 
 /// A running scan. Dropping it cancels the drive's tasks.
 pub struct Scan {
@@ -51,6 +53,10 @@ pub struct Scan {
     /// Pages of a task, and tasks under way, at most.
     part_pages: u32,
     depth: usize,
+    /// Whether the page index may leave pages out for this filter.
+    may_skip: bool,
+    /// Tasks under way, at most, as far as is known of what the page index leaves out.
+    window: usize,
     /// How many times as many pages the next task has, and each of its units, since the page index leaves nearly all of them out.
     grown: u32,
     /// Pages that no task has yet.
@@ -107,7 +113,8 @@ impl Snapshot {
         let unit_pages = unit_pages(answer);
         let skip = Skip::default();
         let task = ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher, skip };
-        Ok(Scan::new(self.clone(), task, parts))
+        let may_skip = self.host().is_some() && may_skip(t, &task.program)?;
+        Ok(Scan::new(self.clone(), task, parts, may_skip))
     }
 
     /// The keys that the drive looks for in pages of a scan.
@@ -147,6 +154,15 @@ pub enum NoMatcher {
     Declined(Declined),
 }
 
+/// Whether entries of pages say something of a column that the filter of a program looks at.
+fn may_skip(t: &Table, program: &Program) -> Result<bool, EngineError> {
+    if program.filter().is_none() {
+        return Ok(false);
+    }
+    let rule = t.index_rule()?;
+    Ok(program.filter_columns().iter().any(|c| rule.columns().contains(c)))
+}
+
 fn unit_pages(answer: Answer) -> u32 {
     if matches!(answer, Answer::Hints { .. }) { HINTED_PAGES } else { UNIT_PAGES }
 }
@@ -156,10 +172,22 @@ impl Scan {
     #[must_use]
     pub fn by(mut self, path: &AccessPath) -> Self {
         self.task.skip = path.skip;
+        self.probe();
         self
     }
 
-    fn new(snapshot: Snapshot, mut task: ScanTask, parts: Option<PartScan>) -> Self {
+    /// Begins with few tasks of whole units, if the page index may leave out most pages: then there will be few more.
+    fn probe(&mut self) {
+        let probes = self.may_skip && self.task.skip != Skip::Never && self.depth > PROBES;
+        self.window = if probes { PROBES } else { self.depth };
+    }
+
+    /// Pages of a task of the usual size.
+    fn usual_pages(&self) -> u32 {
+        if self.window < self.depth { self.task.unit_pages.max(self.part_pages) } else { self.part_pages }
+    }
+
+    fn new(snapshot: Snapshot, mut task: ScanTask, parts: Option<PartScan>, may_skip: bool) -> Self {
         let (mut loaded, mut host_pages) = (None, Vec::new());
         if let Some(own) = snapshot.own() {
             let parts = own.split(std::mem::take(&mut task.pages));
@@ -183,11 +211,13 @@ impl Scan {
         let pages_left = task.pages.iter().map(|r| u64::from(r.count)).sum();
         let depth = depth as usize;
         let (counts, link) = (ScanCounts::default(), LinkStats::default());
-        Self {
+        let mut scan = Self {
             snapshot,
             task,
             part_pages,
             depth,
+            may_skip,
+            window: depth,
             grown: 1,
             pages_left,
             ended: 0,
@@ -198,7 +228,9 @@ impl Scan {
             parts,
             counts,
             link,
-        }
+        };
+        scan.probe();
+        scan
     }
 
     /// The next unit; `None` after the last one. After an error the scan is over.
@@ -259,8 +291,8 @@ impl Scan {
     /// more for each that has ended.
     fn submit_more(&mut self) -> Result<(), EngineError> {
         let most = match self.task.limit_rows {
-            Some(_) => self.depth.min(self.ended + 1),
-            None => self.depth,
+            Some(_) => self.window.min(self.ended + 1),
+            None => self.window,
         };
         while self.tasks.len() < most && !self.task.pages.is_empty() {
             let pages = self.next_part();
@@ -292,8 +324,9 @@ impl Scan {
     /// The pages of the next task.
     fn next_part(&mut self) -> Vec<PageRange> {
         // As many tasks as may be under way share what is left.
-        let share = u32::try_from(self.pages_left / self.depth as u64).unwrap_or(u32::MAX);
-        let most = self.part_pages.saturating_mul(self.grown).min(share.max(self.part_pages));
+        let share = u32::try_from(self.pages_left / self.window as u64).unwrap_or(u32::MAX);
+        let usual = self.usual_pages();
+        let most = usual.saturating_mul(self.grown).min(share.max(usual));
         let (mut part, mut room) = (Vec::new(), most);
         while let Some(next) = self.task.pages.pop() {
             let count = u32::from(next.count).min(room) as u16;
@@ -334,6 +367,7 @@ impl Scan {
                         counts.pages_skipped * SKIPPED_PARTS >= counts.pages * (SKIPPED_PARTS - 1);
                     let grows = few_are_left && self.snapshot.host().is_some();
                     self.grown = if grows { (self.grown * 2).min(GROWN_MAX) } else { 1 };
+                    self.window = if grows { self.depth.min(PROBES) } else { self.depth };
                 }
                 Outcome::Done(Ok(_)) => return Err(EngineError::Protocol { command: "a scan" }),
                 Outcome::Done(Err(e)) => {

@@ -264,7 +264,11 @@ impl Snapshot {
     /// Pages that no frame has.
     fn load(&self, lpids: impl Iterator<Item = Lpid> + Clone) -> Result<Vec<Arc<Frame>>, EngineError> {
         let requests = lpids.clone().map(|lpid| ReadRequest { lpid, range: None }).collect();
-        let (pages, _) = self.view().read(requests)?;
+        let read = || self.view().read(requests);
+        let (pages, _) = match self.host() {
+            Some(host) => host.reads_nodes(read)?,
+            None => read()?,
+        };
         let frame = |(lpid, bytes): (Lpid, PageBuf)| {
             // The drive reads whole units. A shorter page would keep its unit in memory.
             let (csn, body) = Body::decode(lpid, bytes.tight())?;

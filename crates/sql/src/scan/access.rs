@@ -93,7 +93,9 @@ impl Access {
             (Some(filter), _) if trees.path.trees == TreeUse::Minima => {
                 snapshot.pages_by_minima(table, &filter).map_err(engine_error)?
             }
-            (Some(filter), Some(most)) => snapshot.index_pages(table, &filter, most).map_err(engine_error)?,
+            (Some(filter), Some(most)) => {
+                snapshot.index_pages_by(table, &filter, most, trees.path).map_err(engine_error)?
+            }
             _ => None,
         };
         let mut sample = None;

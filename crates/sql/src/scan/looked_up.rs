@@ -54,7 +54,7 @@ fn look_up(spec: &ScanSpec, keys: &[Expr]) -> Result<Option<Vec<PageRange>>> {
     };
     terms.extend(keys.iter().cloned());
     let Some(most) = spec.index_pages_max else { return Ok(None) };
-    let found = spec.snapshot.index_pages(&spec.table, &Expr::And(terms), most);
+    let found = spec.snapshot.index_pages_by(&spec.table, &Expr::And(terms), most, spec.path);
     Ok(found.map_err(engine_error)?.map(|found| found.pages))
 }
 

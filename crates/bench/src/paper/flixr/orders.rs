@@ -1,0 +1,100 @@
+//! The order of rows: a scan of lineitem in order of its key, in that of the generator, and after updates of a fifth of its rows.
+//!
+//! Claim, setup and expected shape: [`FIGURE`].
+
+use lode_base::random::Random;
+
+use super::rig::{NODES, Order, Rig, Took};
+use super::systems::{FLIXR_HS, FLIXR_S, LEVELS, NO_INDEX, System, TREE_OF_PAGES, TREE_OF_ROWS, strongest};
+use crate::BenchError;
+use crate::paper::figure::Figure;
+use crate::paper::row::{Method, Row, X};
+use crate::paper::run::Run;
+use crate::paper::scales;
+
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "orders",
+    about: "Beyond the paper: scans of lineitem in other orders",
+    claim: "The paper's lineitem has l_shipdate as its primary key. It does not say what happens in another order.",
+    setup: "Eight scans of a month of l_shipdate. The rows lie in order of l_shipdate, as the generator makes them, or in order of l_shipdate \
+            before a fifth of them got another date, up to 1,000 days later.",
+    expected: "As generated, a page has the rows of some 30 orders of seven years: its range covers nearly all days, and half of the pages have \
+               a row of a given month. After updates ranges reach up to 1,000 days further. A tree knows the rows, a range only its ends.",
+    differs: "",
+    sizes: &[scales::PERCENT, NODES],
+    rows: |run| scales::beside_a_quarter::<Rig>(run, rows),
+    plot: None,
+};
+
+const SYSTEMS: [&System; 6] = [&TREE_OF_ROWS, &NO_INDEX, &FLIXR_S, &FLIXR_HS, &TREE_OF_PAGES, &LEVELS];
+const TABLE: &str = "ordered";
+const SCANS: usize = 8;
+const SEED: u64 = 20;
+
+fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
+    let (percent, profile) = (run.size(&NODES), run.profile());
+    let shared = Rig::of(run)?;
+    shared.table(super::rig::TABLE)?;
+    let (scale, (first, last)) = (shared.scale().factor(), shared.days());
+    let r = &mut Random::of_seed(SEED);
+    let mut scan = |_| {
+        let day = first + r.below((last - first - 31) as u64) as i32;
+        format!(
+            "SELECT sum(l_extendedprice) FROM {TABLE} WHERE l_shipdate >= DATE '1970-01-01' + {day} \
+             AND l_shipdate < DATE '1970-01-01' + {}",
+            day + 31
+        )
+    };
+    let scans: Vec<String> = (0..SCANS).map(&mut scan).collect();
+    let mut rows = Vec::new();
+    for (name, order, updates) in [
+        ("by key", Order::ByKey, false),
+        ("as generated", Order::Generated, false),
+        ("by key, a fifth updated", Order::ByKey, true),
+    ] {
+        run.go_on()?;
+        let mut rig = Rig::with(profile, scale, lode_firmware::DriveOptions::default())?;
+        rig.bare_table(TABLE, order, true)?;
+        if updates {
+            // An order has a key of which one in five is a multiple of 5.
+            let set = format!("UPDATE {TABLE} SET l_shipdate = l_shipdate + CAST(l_partkey % 1000 AS INT)");
+            rig.execute(&format!("{set} WHERE l_orderkey % 5 = 0"))?;
+        }
+        for entries in ["rows", "pages"] {
+            let index =
+                format!("CREATE INDEX {entries} ON {TABLE} (l_shipdate) WITH (entries = '{entries}')");
+            rig.execute(&index)?;
+        }
+        rig.with_share_of_nodes(TABLE, percent)?;
+        let mut took: Vec<Took> = Vec::new();
+        for system in SYSTEMS {
+            run.go_on()?;
+            if system.path == FLIXR_HS.path {
+                rig.run(&scans[0], system)?;
+            }
+            took.push(rig.run_all(&scans, system)?);
+        }
+        let (strongest, strongest_ms) = strongest(SYSTEMS.into_iter().zip(took.iter().map(Took::ms)));
+        for (system, of_system) in SYSTEMS.iter().zip(&took) {
+            let row = |metric: &str, unit, ours, note: &str| {
+                Row::new(Method::Executed, system.name, X::Name(name.into()), metric, unit, ours, note)
+            };
+            let ratio = took[0].ms() / of_system.ms();
+            rows.push(row("time", "ms", of_system.ms(), &of_system.spent()));
+            rows.push(row(
+                "pages",
+                "",
+                of_system.pages_read as f64,
+                &format!("and {} nodes", of_system.nodes_read),
+            ));
+            rows.push(row("rate beside the tree of rows", "x", ratio, system.note));
+            if !system.is_rival {
+                let note = format!("which is: {strongest}");
+                let beside = strongest_ms / of_system.ms();
+                rows.push(row("rate beside the strongest without FLIXR", "x", beside, &note));
+            }
+        }
+    }
+    Ok(rows)
+}
