@@ -347,8 +347,7 @@ impl ExtensionOptions for LodeOptions {
             }
             "index" => {
                 let path = AccessPath::named(value);
-                self.index = path
-                    .ok_or_else(|| bad(key, value, "auto, none, btree, page_index, flixr_s or flixr_hs"))?;
+                self.index = path.ok_or_else(|| bad(key, value, &AccessPath::names()))?;
             }
             "queue_depth" => {
                 let depth = value.parse().ok().filter(|d| (1..=65_536).contains(d));

@@ -21,6 +21,8 @@ use crate::EngineError;
 
 /// Pages that an inner node of a tree of their minima names: 8 bytes of a minimum and 8 of an address, in nodes of 4 KB.
 const NODE_PAGES: usize = 256;
+/// A table counts as sorted if a value is expected on at most so many pages.
+pub(super) const SORTED_PAGES_MAX: f64 = 2.0;
 /// Pages that changed are sorted in once there are more of them than this, and more than the root of all pages.
 const CHANGED_MIN: usize = 64;
 
@@ -149,21 +151,43 @@ impl PageBounds {
     /// Pages that may have a value from `low` to `high` of the first column, as far as minima say. Among them are pages whose maximum is
     /// less than `low`.
     pub(super) fn by_minimum(&self, low: u64, high: u64) -> Vec<Lpid> {
-        self.those(self.sorted.by_minimum(low, high), |bounds| bounds[0].0 <= high)
+        let mut found = self.current(self.sorted.by_minimum(low, high), |_| true);
+        found.extend(self.changed_pages(|bounds| bounds[0].0 <= high && bounds[0].1 >= low));
+        found
     }
 
-    /// Those of the sorted pages and of the changed ones whose bounds are within, and the pages of which nothing is known.
-    fn those(&self, sorted: &[BoundedPage], is_within: impl Fn(&[(u64, u64)]) -> bool) -> Vec<Lpid> {
-        let unindexed = self.sorted.unindexed.iter();
+    /// The page among whose values a value of the first column belongs: that with the greatest minimum of at most the value, or the first
+    /// page. `None` if there is no page with values.
+    pub(super) fn page_among(&self, value: u64) -> Option<Lpid> {
+        let pages = &self.sorted.pages;
+        let end = pages.partition_point(|p| p.bounds[0].0 <= value);
+        let is_current = |p: &&BoundedPage| !self.changed.contains_key(&p.lpid);
+        let of_sorted = pages[..end].iter().rev().find(is_current);
+        let first = pages.iter().find(is_current).filter(|_| of_sorted.is_none());
+        let changed = self.changed.iter().filter_map(|(lpid, known)| match known {
+            Known::Bounds(bounds) => Some((bounds[0].0, *lpid)),
+            Known::Nothing | Known::Unindexed => None,
+        });
+        let all = of_sorted.or(first).map(|p| (p.bounds[0].0, p.lpid)).into_iter().chain(changed);
+        // The greatest of those that are at most the value; else the least.
+        let rank = |minimum: u64| (minimum <= value, if minimum <= value { minimum } else { !minimum });
+        all.max_by_key(|(minimum, _)| rank(*minimum)).map(|(_, lpid)| lpid)
+    }
+
+    /// Those of these pages that did not change since, and whose bounds are within; and pages that have no entry.
+    fn current(&self, sorted: &[BoundedPage], is_within: impl Fn(&[(u64, u64)]) -> bool) -> Vec<Lpid> {
         let bounded = sorted.iter().filter(|p| is_within(&p.bounds)).map(|p| &p.lpid);
-        let mut found: Vec<Lpid> =
-            unindexed.chain(bounded).filter(|lpid| !self.changed.contains_key(*lpid)).copied().collect();
-        found.extend(self.changed.iter().filter_map(|(lpid, known)| match known {
+        let all = self.sorted.unindexed.iter().chain(bounded);
+        all.filter(|lpid| !self.changed.contains_key(*lpid)).copied().collect()
+    }
+
+    /// Pages that changed and whose bounds are within, or that have no entry.
+    fn changed_pages(&self, is_within: impl Fn(&[(u64, u64)]) -> bool) -> impl Iterator<Item = Lpid> {
+        self.changed.iter().filter_map(move |(lpid, known)| match known {
             Known::Nothing => None,
             Known::Unindexed => Some(*lpid),
             Known::Bounds(bounds) => is_within(bounds).then_some(*lpid),
-        }));
-        found
+        })
     }
 
     /// The pages that a value within the bounds of the first of the columns is expected to be on, if all such values are as frequent.
@@ -189,7 +213,9 @@ impl PageBounds {
             Some(v) => self.sorted.by_minimum(v, v),
             None => &self.sorted.pages,
         };
-        self.those(sorted, holds)
+        let mut found = self.current(sorted, holds);
+        found.extend(self.changed_pages(holds));
+        found
     }
 }
 

@@ -308,7 +308,7 @@ impl TryFrom<u32> for PageBytes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyIndex {
-    /// EntryOf of a tree, except those of loads in the order of the primary key.
+    /// Entries of a tree, except those of loads in the order of the primary key.
     #[default]
     Tree,
     /// The page index: bounds of the values of each page. The tree has entries only of rows that are in the delta.

@@ -7,7 +7,7 @@
 //!   of a row:                                                                                 │  slot, 4 bytes  │  page, 8 bytes
 //! ```
 //!
-//! EntryOf of rows ([`EntryOf::Rows`]) are those that other databases keep. They say the same as entries of pages, and take more room.
+//! Entries of rows ([`EntryOf::Rows`]) are those that other databases keep. They say the same as entries of pages, and take more room.
 //!
 //! Invariant: for each row that a snapshot shows, the tree at that snapshot has an entry with the row's values and
 //! page. An entry without such a row makes a scan read a page in vain, but never changes a result. So an entry may be
@@ -23,13 +23,14 @@ use lode_command::PageRange;
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr};
 
+use super::bounds::SORTED_PAGES_MAX;
 use super::definition::{IndexDef, IndexKind, KeyOrder};
 use super::delta::{Directory, RowId, id_of_key};
 use super::entries::{EntryOf, PAGE_BYTES};
 use super::entry_filter::EntryFilter;
 use super::key::{KeyReader, append_ordered, ordered_key, prefix_end};
 use super::table::Table;
-use crate::access::AccessPath;
+use crate::access::{AccessPath, TreeUse};
 use crate::trees::{Snapshot, Tree};
 use crate::{EngineError, HostWork, TreePlace};
 
@@ -37,6 +38,8 @@ use crate::{EngineError, HostWork, TreePlace};
 const TREE_PREFIX: &str = "__lode_index";
 /// The most ranges that one scan looks up.
 const RANGES_MAX: usize = 4096;
+/// The most entries of a range that are looked at where the table lies in its order: the page index finds pages that lie together in less time.
+const ENTRIES_MAX: u64 = 4096;
 
 /// The pages that a B+-tree index finds for a scan.
 #[derive(Clone, Debug)]
@@ -220,6 +223,19 @@ pub(super) fn page_of(entry: &[u8]) -> Option<Lpid> {
     Lpid::from_raw(u64::from_be_bytes(entry[at..].try_into().ok()?))
 }
 
+/// How much a look-up may find.
+#[derive(Clone, Copy)]
+pub(super) struct Most {
+    pub(super) pages: u64,
+    /// Entries of a range that are looked at.
+    pub(super) entries: u64,
+}
+
+impl Most {
+    /// All there is.
+    pub(super) const ALL: Self = Self { pages: u64::MAX, entries: u64::MAX };
+}
+
 /// A range of keys, given by prefixes. Each key of the range is not below `low`, and begins with `high` or is below
 /// `high`.
 #[derive(Clone, Debug)]
@@ -253,7 +269,7 @@ impl Snapshot {
         filter: &Expr,
         most: u64,
     ) -> Result<Option<IndexedPages>, EngineError> {
-        self.named_pages(t, filter, most, None)
+        self.named_pages(t, filter, most, None, u64::MAX)
     }
 
     /// The same by an access path: of those indexes that it asks, in the place where it searches them.
@@ -267,12 +283,13 @@ impl Snapshot {
         most: u64,
         path: &AccessPath,
     ) -> Result<Option<IndexedPages>, EngineError> {
+        let entries_max = if path.trees == TreeUse::IfFew { ENTRIES_MAX } else { u64::MAX };
         let Some(host) = self.host().filter(|_| path.place == TreePlace::Device) else {
-            return self.named_pages(t, filter, most, path.entries);
+            return self.named_pages(t, filter, most, path.entries, entries_max);
         };
         let before = host.search_trees_in(path.place);
         host.begins_look_up();
-        let found = self.named_pages(t, filter, most, path.entries);
+        let found = self.named_pages(t, filter, most, path.entries, entries_max);
         host.search_trees_in(before);
         found
     }
@@ -283,6 +300,7 @@ impl Snapshot {
         filter: &Expr,
         most: u64,
         entries: Option<EntryOf>,
+        entries_max: u64,
     ) -> Result<Option<IndexedPages>, EngineError> {
         let terms = match filter {
             Expr::And(terms) => &terms[..],
@@ -302,7 +320,10 @@ impl Snapshot {
         let Some((used, index, ranges)) = best else { return Ok(None) };
         let Some(tree) = self.catalog().tree(&t.index_tree(index)) else { return Ok(None) };
         let filter = EntryFilter::of(t, index, terms, used, most);
-        let found = self.look_up(t, tree, &ranges, filter, most);
+        let is_range = ranges.len() == 1 && ranges[0].low != ranges[0].high;
+        let is_long = is_range && entries_max < u64::MAX && self.lies_in_order(t, index.columns[0])?;
+        let entries_max = if is_long { entries_max } else { u64::MAX };
+        let found = self.look_up(t, tree, &ranges, filter, most, entries_max);
         // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
         if self.is_dropped(tree) {
             return Ok(None);
@@ -311,6 +332,11 @@ impl Snapshot {
         let pages = self.with_own_pages(t, found);
         let count = pages.iter().map(|r| u64::from(r.count)).sum();
         Ok(Some(IndexedPages { index: index.name.clone(), pages, count }))
+    }
+
+    /// Whether the page index knows that a table lies in order of a column. It says no before it was asked twice.
+    fn lies_in_order(&self, t: &Table, column: u16) -> Result<bool, EngineError> {
+        Ok(self.bounds(t, &[column])?.is_some_and(|bounds| bounds.pages_a_value() <= SORTED_PAGES_MAX))
     }
 
     /// Returns the pages that may have a row with one of the keys that `filter` requires in the columns `key`.
@@ -335,10 +361,12 @@ impl Snapshot {
         ranges: &[KeyRange],
         mut filter: Option<EntryFilter<'_>>,
         most: u64,
+        entries_max: u64,
     ) -> Result<Option<BTreeSet<Lpid>>, EngineError> {
         let mut found = BTreeSet::new();
         let directory = self.directory_of_entries(t)?;
         for r in ranges {
+            let most = Most { pages: most, entries: entries_max };
             if !self.pages_in(tree, r, directory.as_deref(), filter.as_mut(), most, &mut found)? {
                 return Ok(None);
             }
@@ -349,28 +377,30 @@ impl Snapshot {
         Ok((found.len() as u64 <= most).then_some(found))
     }
 
-    /// Adds the pages that the entries of a range name, of those that pass a filter if there is one. False once there are more than `most`. A
-    /// filter may still have entries to look at.
+    /// Adds the pages that the entries of a range name, of those that pass a filter if there is one. False once there are more of them, or of
+    /// entries, than `most`. A filter may still have entries to look at.
     pub(super) fn pages_in(
         &self,
         tree: &Tree,
         range: &KeyRange,
         directory: Option<&Directory>,
         mut filter: Option<&mut EntryFilter<'_>>,
-        most: u64,
+        most: Most,
         found: &mut BTreeSet<Lpid>,
     ) -> Result<bool, EngineError> {
         let end = range.end();
         let end = end.as_ref().map(|e| &e[..]);
         let mut cursor = self.range(tree, Bound::Included(&range.low), end)?;
+        let mut entries = 0;
         while let Some((entry, _)) = cursor.next()? {
+            entries += 1;
             self.computes(HostWork::Entry, 1);
             let mut keep = |kept: &[u8]| found.extend(page_named(directory, kept));
             match &mut filter {
                 Some(filter) => filter.take(entry, &mut keep),
                 None => keep(entry),
             }
-            if found.len() as u64 > most {
+            if found.len() as u64 > most.pages || entries > most.entries {
                 return Ok(false);
             }
         }

@@ -16,17 +16,14 @@ use lode_base::Lpid;
 use lode_command::PageRange;
 use lode_page::{DataType, Value};
 
-use super::bounds::PageBounds;
+use super::bounds::{PageBounds, SORTED_PAGES_MAX};
 use super::definition::{IndexKind, KeyOrder};
 use super::delta::Directory;
-use super::index::KeyRange;
+use super::index::{KeyRange, Most};
 use super::key::ordered_key;
 use super::table::Table;
-use crate::EngineError;
 use crate::trees::{Snapshot, Tree};
-
-/// A table counts as sorted if a value is expected on at most so many pages.
-const SORTED_PAGES_MAX: f64 = 2.0;
+use crate::{EngineError, HostWork};
 
 /// Finds the pages of a table at a snapshot by values of some of its columns.
 pub struct LookUps {
@@ -128,14 +125,17 @@ impl LookUps {
             ));
         }
         match &self.by {
-            By::Bounds(bounds) => pages.extend(bounds.candidates(values, &self.types)),
+            By::Bounds(bounds) => {
+                self.snapshot.computes(HostWork::Node, bounds.levels());
+                pages.extend(bounds.candidates(values, &self.types));
+            }
             By::Tree { tree, orders, value_bytes_max, directory, .. } => {
                 let mut key = ordered_key(self.types.iter().copied(), orders.iter().copied(), values);
                 key.truncate(*value_bytes_max);
                 let range = KeyRange { low: key.clone(), high: key };
                 let mut named = BTreeSet::new();
                 let directory = directory.as_deref();
-                let found = self.snapshot.pages_in(tree, &range, directory, None, u64::MAX, &mut named);
+                let found = self.snapshot.pages_in(tree, &range, directory, None, Most::ALL, &mut named);
                 // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
                 if self.snapshot.is_dropped(tree) {
                     return Ok(false);

@@ -25,9 +25,9 @@ use super::bounds::PageBounds;
 use super::delta::{RowId, is_delta};
 use super::overlay::values_of_image;
 use super::table::{RowAddress, Table};
-use crate::EngineError;
 use crate::storage::columns::PageColumns;
 use crate::trees::Snapshot;
+use crate::{EngineError, HostWork};
 
 /// Extents whose index entries are read by one command.
 const READ_EXTENTS: usize = 16;
@@ -171,6 +171,7 @@ impl Snapshot {
         };
         let Some(base) = base else { return Ok(None) };
         let Some(bounds) = self.bounds(base, key)? else { return Ok(None) };
+        self.computes(HostWork::Node, bounds.levels());
         let found = bounds.candidates(values, types).into_iter().collect();
         Ok(Some(self.with_own_pages(t, found)))
     }
@@ -194,6 +195,10 @@ impl Snapshot {
     /// The bounds of all pages of this version of a table, which are read if they are not known; `None` if the page index says nothing
     /// of the key's columns.
     pub(super) fn bounds_now(&self, t: &Table, key: &[u16]) -> Result<Option<Arc<PageBounds>>, EngineError> {
+        // Entries may be those of another rule.
+        if t.lacks_index_entries() {
+            return Ok(None);
+        }
         if let Some(known) = t.bounds.0.lock().get(key).cloned().flatten() {
             return Ok(Some(known));
         }
@@ -203,7 +208,7 @@ impl Snapshot {
     }
 
     /// The bounds of all pages of this version of a table, from the second lookup on.
-    fn bounds(&self, t: &Arc<Table>, key: &[u16]) -> Result<Option<Arc<PageBounds>>, EngineError> {
+    pub(super) fn bounds(&self, t: &Table, key: &[u16]) -> Result<Option<Arc<PageBounds>>, EngineError> {
         {
             let mut known = t.bounds.0.lock();
             match known.get(key) {

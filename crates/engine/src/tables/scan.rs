@@ -43,7 +43,11 @@ const PARTS_A_TASK: u32 = 4;
 const SKIPPED_PARTS: u64 = 8;
 const GROWN_MAX: u32 = 64;
 /// As many tasks are under way until it is known whether the page index leaves many pages out, and while it does.
-const PROBES: usize = 8;
+const PROBES: usize = 4;
+/// Of scans of fewer units than this nothing is gained by it.
+const PROBED_UNITS: u64 = 16;
+/// While it does, a task has at most this part of the pages that are left.
+const GROWN_PART: u64 = 2;
 
 /// A running scan. Dropping it cancels the drive's tasks.
 pub struct Scan {
@@ -178,8 +182,14 @@ impl Scan {
 
     /// Begins with few tasks of whole units, if the page index may leave out most pages: then there will be few more.
     fn probe(&mut self) {
-        let probes = self.may_skip && self.task.skip != Skip::Never && self.depth > PROBES;
+        let probes = self.may_skip()
+            && self.depth > PROBES
+            && self.pages_left > u64::from(self.task.unit_pages) * PROBED_UNITS;
         self.window = if probes { PROBES } else { self.depth };
+    }
+
+    fn may_skip(&self) -> bool {
+        self.may_skip && self.task.skip != Skip::Never
     }
 
     /// Pages of a task of the usual size.
@@ -323,8 +333,9 @@ impl Scan {
 
     /// The pages of the next task.
     fn next_part(&mut self) -> Vec<PageRange> {
-        // As many tasks as may be under way share what is left.
-        let share = u32::try_from(self.pages_left / self.window as u64).unwrap_or(u32::MAX);
+        // As many tasks as may be under way share what is left, unless there is next to nothing to do.
+        let parts = if self.grown > 1 { GROWN_PART } else { self.window as u64 };
+        let share = u32::try_from(self.pages_left / parts).unwrap_or(u32::MAX);
         let usual = self.usual_pages();
         let most = usual.saturating_mul(self.grown).min(share.max(usual));
         let (mut part, mut room) = (Vec::new(), most);
@@ -365,7 +376,7 @@ impl Scan {
                     // A task of pages that are left out is mostly its command, and the completions of its units.
                     let few_are_left =
                         counts.pages_skipped * SKIPPED_PARTS >= counts.pages * (SKIPPED_PARTS - 1);
-                    let grows = few_are_left && self.snapshot.host().is_some();
+                    let grows = few_are_left && counts.pages > 0 && self.may_skip();
                     self.grown = if grows { (self.grown * 2).min(GROWN_MAX) } else { 1 };
                     self.window = if grows { self.depth.min(PROBES) } else { self.depth };
                 }

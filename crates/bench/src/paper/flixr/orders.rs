@@ -37,6 +37,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     let shared = Rig::of(run)?;
     shared.table(super::rig::TABLE)?;
     let (scale, (first, last)) = (shared.scale().factor(), shared.days());
+    let node_bytes = shared.tree_bytes() * percent / 100;
     let r = &mut Random::of_seed(SEED);
     let mut scan = |_| {
         let day = first + r.below((last - first - 31) as u64) as i32;
@@ -66,10 +67,10 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
                 format!("CREATE INDEX {entries} ON {TABLE} (l_shipdate) WITH (entries = '{entries}')");
             rig.execute(&index)?;
         }
-        rig.with_share_of_nodes(TABLE, percent)?;
         let mut took: Vec<Took> = Vec::new();
         for system in SYSTEMS {
             run.go_on()?;
+            rig.with_nodes_of(TABLE, node_bytes, system)?;
             if system.path == FLIXR_HS.path {
                 rig.run(&scans[0], system)?;
             }

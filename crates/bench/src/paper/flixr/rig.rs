@@ -132,8 +132,8 @@ pub(super) struct Rig {
     loaded: BTreeSet<&'static str>,
     /// How many rows of lineitem were shipped on each day, by day since 1970.
     shipped: Vec<(i32, u64)>,
-    /// Bytes of the nodes of the tree of rows of lineitem.
-    tree_bytes: u64,
+    /// Bytes of the nodes of the tree of rows of each table.
+    tree_bytes: BTreeMap<&'static str, u64>,
     /// The table whose end the page buffer has.
     swept: &'static str,
 }
@@ -228,10 +228,10 @@ impl Rig {
         loaded.map_err(|e| BenchError::sql(&format!("loading {name}"), e))?;
         if name == TABLE {
             self.shipped = shipped.into_iter().collect();
-            self.with_all_nodes()?;
-            self.run(&whole(TABLE), &TREE_OF_ROWS)?;
-            self.tree_bytes = self.held_bytes();
         }
+        self.with_memory(ALL_NODES_BYTES)?;
+        self.run(&whole(name, stored.key), &TREE_OF_ROWS)?;
+        self.tree_bytes.insert(name, self.held_bytes());
         Ok(())
     }
 
@@ -262,21 +262,34 @@ impl Rig {
         Ok(())
     }
 
-    /// Opens the database anew, with memory for a share of the nodes of lineitem's tree of rows, which then holds as many of those that a
-    /// search of the whole tree met last.
-    pub(super) fn with_nodes(&mut self, percent: u64) -> Result<(), BenchError> {
+    /// Opens the database anew, with memory for a share of the nodes of the trees of rows. It then holds those nodes of the system's trees that
+    /// searches of whole trees met last.
+    pub(super) fn with_nodes(&mut self, percent: u64, system: &System) -> Result<(), BenchError> {
         self.table(TABLE)?;
-        self.with_node_bytes(self.tree_bytes * percent / 100)?;
-        self.run(&whole(TABLE), &TREE_OF_ROWS).map(drop)
+        match percent {
+            100 => self.with_memory(ALL_NODES_BYTES)?,
+            _ => self.with_node_bytes(self.tree_bytes.values().sum::<u64>() * percent / 100)?,
+        }
+        if system.searches_trees() {
+            // lineitem last, so that memory has nodes of it.
+            let stored = STORED.iter().rev().filter(|s| self.loaded.contains(s.name));
+            stored.clone().try_for_each(|s| self.run(&whole(s.name, s.key), system).map(drop))?;
+        }
+        Ok(())
     }
 
-    /// The same for the tree of another table, whatever its entries name.
-    pub(super) fn with_share_of_nodes(&mut self, table: &str, percent: u64) -> Result<(), BenchError> {
-        self.with_all_nodes()?;
-        let tree = System { path: "btree", ..TREE_OF_ROWS };
-        self.run(&whole(table), &tree)?;
-        self.with_node_bytes(self.held_bytes() * percent / 100)?;
-        self.run(&whole(table), &tree).map(drop)
+    /// The same for a bare table, with memory for so many bytes of nodes.
+    pub(super) fn with_nodes_of(
+        &mut self,
+        table: &str,
+        bytes: u64,
+        system: &System,
+    ) -> Result<(), BenchError> {
+        self.with_node_bytes(bytes)?;
+        match system.searches_trees() {
+            true => self.run(&whole(table, "l_shipdate"), system).map(drop),
+            false => Ok(()),
+        }
     }
 
     /// Opens the database anew, with memory for all nodes of trees.
@@ -314,7 +327,7 @@ impl Rig {
 
     /// Bytes of the nodes of lineitem's tree of rows.
     pub(super) fn tree_bytes(&self) -> u64 {
-        self.tree_bytes
+        self.tree_bytes[TABLE]
     }
 
     /// Pages of lineitem.
@@ -345,7 +358,7 @@ impl Rig {
         let mut all = Vec::new();
         for system in SYSTEMS {
             let mut of_system = Vec::new();
-            Self::of(run)?.with_nodes(system.nodes_percent.unwrap_or(percent))?;
+            Self::of(run)?.with_nodes(system.nodes_percent.unwrap_or(percent), system)?;
             for statements in statements {
                 run.go_on()?;
                 let rig = Self::of(run)?;
@@ -392,9 +405,10 @@ impl Rig {
     }
 }
 
-/// A statement that looks at all of a table's tree.
-fn whole(table: &str) -> String {
-    format!("SELECT count(*) FROM {table} WHERE l_shipdate > DATE '1970-01-01'")
+/// A statement that looks at all of a tree of a table.
+fn whole(table: &str, key: &str) -> String {
+    let least = if key.ends_with("date") { "DATE '1970-01-01'" } else { "0" };
+    format!("SELECT count(*) FROM {table} WHERE {key} >= {least}")
 }
 
 fn took(modelled: &ModelledTime, counts: QueryCounts) -> Took {

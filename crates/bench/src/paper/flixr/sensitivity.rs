@@ -114,7 +114,7 @@ fn times(run: &Run<'_>, profile: &Profile) -> Result<Vec<f64>, BenchError> {
     let percent = run.size(&NODES);
     let mut times = Vec::new();
     for system in SYSTEMS {
-        rig.with_nodes(percent)?;
+        rig.with_nodes(percent, system)?;
         rig.run(&statements[0], system)?;
         times.push(rig.run_all(&statements, system)?.ms());
     }

@@ -20,6 +20,12 @@ const fn system(name: &'static str, path: &'static str, note: &'static str) -> S
     System { name, path, level: Offload::Index, nodes_percent: None, is_rival: false, note }
 }
 
+impl System {
+    pub(super) fn searches_trees(&self) -> bool {
+        self.path.starts_with("tree_")
+    }
+}
+
 /// The tree with which the paper compares all.
 pub(super) const HOST_TREE: &str = "tree of rows";
 

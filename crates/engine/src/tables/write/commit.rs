@@ -315,7 +315,7 @@ impl WriteTxn {
         batch.answer_entries = !followed.is_empty();
         let CarriedBatch { sent, csn } = self.trees.committer().carry(entries, claims, batch)?;
         let SentBatch { commit, view, entries } = sent;
-        followed.finish(&entries);
+        followed.finish(&self.snapshot, &entries);
         self.fresh.clear();
         self.index_rules.clear();
         self.made_trees.clear();

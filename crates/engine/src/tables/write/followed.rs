@@ -8,6 +8,7 @@ use std::sync::Arc;
 use lode_base::Lpid;
 use lode_command::{Batch, IndexedPage};
 
+use crate::HostWork;
 use crate::tables::bounds::PageBounds;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::planted_cuts::{self, Planted};
@@ -38,7 +39,10 @@ impl FollowedBounds {
                 known.iter().filter_map(|(key, bounds)| Some((key.clone(), bounds.clone()?))).collect()
             };
             let next = catalog.table_of_id(old.id()).filter(|_| !bounds.is_empty())?;
-            if Arc::ptr_eq(old, next) || !next.is_defined_as(old) || next.lacks_index_entries() {
+            // Pages without entries may have got them.
+            let is_followed =
+                next.is_defined_as(old) && !next.lacks_index_entries() && !old.lacks_index_entries();
+            if Arc::ptr_eq(old, next) || !is_followed {
                 return None;
             }
             let written = batch.writes.iter().map(|w| w.lpid);
@@ -62,7 +66,7 @@ impl FollowedBounds {
 
     /// Gives the next versions their bounds, by the entries that the drive answered. Bounds that cannot be followed are read when they are
     /// next asked for.
-    pub(super) fn finish(self, entries: &[IndexedPage]) {
+    pub(super) fn finish(self, was: &Snapshot, entries: &[IndexedPage]) {
         for FollowedTable { next, bounds, written, gone } in self.0 {
             let Ok(rule) = next.index_rule() else { continue };
             let of_table = entries.iter().filter(|e| written.contains(&e.lpid));
@@ -72,6 +76,7 @@ impl FollowedBounds {
             }
             planted_cuts::instead(Planted::BoundsNotFollowed, || {}, || answered.clear());
             for (key, bounds) in bounds {
+                was.computes(HostWork::Node, bounds.levels() * answered.len() as u64);
                 if let Ok(bounds) = bounds.after(&rule, &key, &gone, &answered) {
                     next.bounds.0.lock().insert(key, Some(Arc::new(bounds)));
                 }

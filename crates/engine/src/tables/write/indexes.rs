@@ -38,12 +38,12 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// few leaves, also where keys come in no order.
 const RUN_BATCHES: usize = 16;
 
-/// EntryOf of the indexes of one commit.
+/// Entries of the indexes of one commit.
 #[derive(Default)]
 pub(super) struct IndexChanges {
     trees: BTreeMap<String, TreeWrites>,
     bytes: usize,
-    /// EntryOf that are removed were forgotten, since there are many. See [`LateRemovals`].
+    /// Entries that are removed were forgotten, since there are many. See [`LateRemovals`].
     forgot_removals: bool,
     /// Pages of tables without a delta that lost rows.
     rewritten: Vec<RewrittenPages>,

@@ -29,6 +29,7 @@ mod indexes;
 mod key_check;
 mod key_order;
 mod merge;
+mod near;
 mod objects;
 mod rebase;
 mod references;

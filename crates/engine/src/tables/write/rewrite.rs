@@ -1,7 +1,7 @@
 //! What a commit does to the pages of one table.
 //!
 //! ```text
-//!   in place   edited pages keep their LPIDs, inserts fill the last row page ─► all in the one final batch
+//!   in place   edited pages keep their LPIDs, inserts fill the last row page or go among their like ─► all in the one final batch
 //!   moved      new pages go to fresh extents as they are made; the final batch trims the old ones
 //! ```
 //!
@@ -17,8 +17,9 @@ use lode_page::{Column, PageError, PageKind};
 use lode_program::{IndexEntry, IndexRule, Program};
 
 use super::change::TableChange;
-use super::cutter::{Cutter, Shape};
+use super::cutter::{Cutter, Shape, concat};
 use super::fold::{Cell, Folded, cells_of};
+use super::near::{Near, split};
 use super::stream::{Io, Stream, take_page};
 use crate::tables::delta::{RowId, Span};
 use crate::tables::own::{Edits, PageEdit};
@@ -112,11 +113,31 @@ impl<'a> Rewrite<'a> {
 
     /// Applies a change. Stops early when it turns out too large to be done in place: `room_bytes` is negative then.
     pub(super) fn run(&mut self, io: &mut Io<'_>, change: &TableChange) -> Result<(), EngineError> {
-        let inserts = change.inserts.as_ref().filter(|i| i.rows() > 0);
-        let filled = if inserts.is_some() { self.tail_with_room()? } else { None };
-        for (&lpid, edit) in change.edits.iter().filter(|_| !self.table.has_delta()) {
+        let mut inserts = change.inserts.as_ref().filter(|i| i.rows() > 0).cloned();
+        let mut near = BTreeMap::new();
+        if let Some(all) = inserts.as_ref().filter(|_| self.in_place)
+            && let Some(placed) = Near::of(self.snapshot, self.table, all, &change.edits)?
+        {
+            near = placed.pages;
+            let others = placed.others.map(|others| {
+                let mut cutter = Cutter::new(all.shape.clone());
+                cutter.push(others);
+                cutter
+            });
+            inserts = others;
+        }
+        let mut filled = if inserts.is_some() { self.tail_with_room()? } else { None };
+        if let Some(of_tail) = filled.and_then(|lpid| near.get_mut(&lpid)) {
+            let others = inserts.take().into_iter().flat_map(|i| i.parts().collect::<Vec<_>>());
+            let all = std::iter::once(std::mem::take(of_tail)).chain(others).collect();
+            (*of_tail, filled) = (concat(&self.table.types(), all), None);
+        }
+        let none = Arc::new(PageEdit::default());
+        let more: Vec<Lpid> = near.keys().filter(|lpid| !change.edits.contains_key(lpid)).copied().collect();
+        let edits = change.edits.iter().filter(|_| !self.table.has_delta());
+        for (lpid, edit) in edits.map(|(lpid, edit)| (*lpid, edit)).chain(more.iter().map(|l| (*l, &none))) {
             if filled != Some(lpid) {
-                self.edit(io, lpid, edit)?;
+                self.edit(io, lpid, edit, near.remove(&lpid))?;
             }
             if self.room_bytes < 0 {
                 return Ok(());
@@ -170,8 +191,14 @@ impl<'a> Rewrite<'a> {
         edit.apply(&all, old.columns)
     }
 
-    /// Applies an edit to a page: afterwards there is no page, the page, or several pages.
-    fn edit(&mut self, io: &mut Io<'_>, lpid: Lpid, edit: &PageEdit) -> Result<(), EngineError> {
+    /// Applies an edit to a page, and adds rows: afterwards there is no page, the page, or several pages.
+    fn edit(
+        &mut self,
+        io: &mut Io<'_>,
+        lpid: Lpid,
+        edit: &PageEdit,
+        added: Option<Vec<Column>>,
+    ) -> Result<(), EngineError> {
         if let Some(page_bytes) = edit.unread_bytes {
             self.taken_out.push(lpid);
             self.rows -= edit.deleted_rows() as i64;
@@ -180,7 +207,11 @@ impl<'a> Rewrite<'a> {
             return Ok(());
         }
         let kind = read::page(self.snapshot, lpid)?.meta().kind;
-        let columns = self.take_out(lpid, edit)?;
+        let mut columns = self.take_out(lpid, edit)?;
+        let (old, has_added) = (columns[0].rows(), added.is_some());
+        if let Some(added) = added {
+            columns = concat(&self.table.types(), vec![columns, added]);
+        }
         let rows = columns[0].rows();
         if rows == 0 || !self.in_place {
             self.trim(lpid);
@@ -194,7 +225,13 @@ impl<'a> Rewrite<'a> {
         match shape.encode(first, &columns, shape.limit_bytes) {
             Ok(data) => self.put(io, first, data, rows, shape.align()),
             Err(PageError::TooLarge { needed_bytes, .. }) => {
-                self.place(io, Cutter::evenly(shape, columns, needed_bytes), Some(first)).map(drop)
+                let cutter = match self.table.def().options.cluster_by.first() {
+                    Some(&column) if has_added => {
+                        split(shape, &columns, old, column, &self.table.types(), needed_bytes)
+                    }
+                    _ => Cutter::evenly(shape, columns, needed_bytes),
+                };
+                self.place(io, cutter, Some(first)).map(drop)
             }
             Err(e) => Err(e.into()),
         }
@@ -314,7 +351,7 @@ impl<'a> Rewrite<'a> {
         let mut scan = self.snapshot.scan(self.table, ranges, program, Answer::Mapped, None)?;
         while let Some(unit) = scan.next()? {
             for page in unit.pages.iter().filter(|p| !gone.contains(&p.lpid)) {
-                self.edit(io, page.lpid, &PageEdit::default())?;
+                self.edit(io, page.lpid, &PageEdit::default(), None)?;
             }
         }
         Ok(())
