@@ -6,8 +6,8 @@
 //!                                                       └─► many pages, or a new table version ─► one scan task
 //! ```
 //!
-//! The bounds of all pages are read by the second lookup in a version of a table, and kept for that version. The first lookup is a scan
-//! task, which takes less than reading all bounds. So a table that is written between any two lookups costs no more than scans do.
+//! The bounds of all pages are read by the second lookup, and kept from commit to commit. The first lookup is a scan task, which takes less than
+//! reading all bounds. So a table that is loaded between any two lookups costs no more than scans do.
 //!
 //! Invariant: a page that may hold the key is looked at. The order of rows within a page is only a hint: a row is answered only after
 //! its key was compared, and a key is missing only after all rows of a page were filtered.

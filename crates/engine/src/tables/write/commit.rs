@@ -312,7 +312,7 @@ impl WriteTxn {
         // Before others can get one of those that this releases. No check comes in between, since it needs the right to write.
         self.snapshot.storage().extents().published(&self.fresh);
         let followed = FollowedBounds::of(&self.snapshot, &catalog, &batch);
-        batch.answer_entries = !followed.is_empty();
+        batch.answer_entries = followed.wants_entries();
         let CarriedBatch { sent, csn } = self.trees.committer().carry(entries, claims, batch)?;
         let SentBatch { commit, view, entries } = sent;
         followed.finish(&self.snapshot, &entries);

@@ -21,8 +21,8 @@ pub(super) struct FollowedBounds(Vec<FollowedTable>);
 
 struct FollowedTable {
     next: Arc<Table>,
-    /// Bounds of the table as it was, by key.
-    bounds: Vec<(Vec<u16>, Arc<PageBounds>)>,
+    /// Bounds of the table as it was, by key; `None` of those that were asked for once.
+    bounds: BTreeMap<Vec<u16>, Option<Arc<PageBounds>>>,
     /// Pages that the batch writes.
     written: BTreeSet<Lpid>,
     /// Pages that it trims or releases.
@@ -34,10 +34,7 @@ impl FollowedBounds {
     /// read when they are next asked for.
     pub(super) fn of(was: &Snapshot, catalog: &TableCatalog, batch: &Batch) -> Self {
         let follow = |old: &Arc<Table>| {
-            let bounds: Vec<_> = {
-                let known = old.bounds.0.lock();
-                known.iter().filter_map(|(key, bounds)| Some((key.clone(), bounds.clone()?))).collect()
-            };
+            let bounds = old.bounds.0.lock().clone();
             let next = catalog.table_of_id(old.id()).filter(|_| !bounds.is_empty())?;
             // Pages without entries may have got them.
             let is_followed =
@@ -59,9 +56,9 @@ impl FollowedBounds {
         Self(was.tables().filter_map(follow).collect())
     }
 
-    /// Whether no bounds are known.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether bounds are known that the entries of the batch change.
+    pub(super) fn wants_entries(&self) -> bool {
+        self.0.iter().flat_map(|t| t.bounds.values()).any(Option::is_some)
     }
 
     /// Gives the next versions their bounds, by the entries that the drive answered. Bounds that cannot be followed are read when they are
@@ -71,11 +68,16 @@ impl FollowedBounds {
             let Ok(rule) = next.index_rule() else { continue };
             let of_table = entries.iter().filter(|e| written.contains(&e.lpid));
             let mut answered: BTreeMap<Lpid, &IndexedPage> = of_table.map(|e| (e.lpid, e)).collect();
-            if answered.len() < written.len() {
+            let is_answered = answered.len() == written.len() || bounds.values().all(Option::is_none);
+            if !is_answered {
                 continue;
             }
             planted_cuts::instead(Planted::BoundsNotFollowed, || {}, || answered.clear());
             for (key, bounds) in bounds {
+                let Some(bounds) = bounds else {
+                    next.bounds.0.lock().insert(key, None);
+                    continue;
+                };
                 was.computes(HostWork::Node, bounds.levels() * answered.len() as u64);
                 if let Ok(bounds) = bounds.after(&rule, &key, &gone, &answered) {
                     next.bounds.0.lock().insert(key, Some(Arc::new(bounds)));
