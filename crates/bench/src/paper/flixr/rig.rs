@@ -225,7 +225,7 @@ impl Rig {
             self.session().execute(&format!("CREATE INDEX {name}_rows {on} WITH (entries = 'rows')")).await?;
             self.session().execute(&format!("CREATE INDEX {name}_pages {on} WITH (entries = 'pages')")).await
         });
-        loaded.map_err(|e| BenchError::sql(&format!("loading {name}"), e))?;
+        loaded.map_err(|e| BenchError::sql(format!("loading {name}"), e))?;
         if name == TABLE {
             self.shipped = shipped.into_iter().collect();
         }
@@ -252,7 +252,7 @@ impl Rig {
         self.execute(&of_tpch.create_without_key(name, &options))?;
         let batches = generate(TABLE, self.scale).map(|b| b.map_err(DataFusionError::from));
         let load = self.session().load_batches(name, futures::stream::iter(batches));
-        self.runtime.block_on(load).map(drop).map_err(|e| BenchError::sql(&format!("loading {name}"), e))
+        self.runtime.block_on(load).map(drop).map_err(|e| BenchError::sql(format!("loading {name}"), e))
     }
 
     /// Opens the database anew, with memory for so many bytes of nodes.
