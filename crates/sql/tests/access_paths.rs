@@ -310,3 +310,37 @@ async fn a_long_range_of_a_sorted_table_goes_by_the_page_index() {
     run(&s, "SET lode.index = btree").await;
     assert!(uses(20_000).await);
 }
+
+/// An insert changes pages anywhere in a table in order, while others change rows of the same pages.
+#[tokio::test]
+async fn inserts_among_their_like_hold_beside_changes_of_the_same_pages() {
+    let (queries, s) = session().await;
+    let other = queries.session(&SessionOptions::default()).unwrap();
+    let options = "layout = 'row', page_index = 'day', cluster_by = 'day'";
+    run(&s, &format!("CREATE TABLE t (id INT PRIMARY KEY, day INT, n INT, s TEXT) WITH ({options})")).await;
+    run(&s, "INSERT INTO t SELECT i, i / 10, 0, 'text of row ' || i FROM generate_series(1, 20000) AS g(i)").await;
+    let r = &mut Random::of_seed(11);
+    let (mut next, mut held) = (100_000, 0);
+    for case in 0..40u64 {
+        let day = 1 + r.below(1990);
+        let of_day = format!("SELECT count(*), count(nullif(n, {case} + 1)) FROM t WHERE day BETWEEN {day} AND {day} + 1");
+        let before = lines(&s, &format!("SELECT count(*) FROM t WHERE day BETWEEN {day} AND {day} + 1")).await;
+        let before: u64 = before[0].parse().unwrap();
+        run(&other, "BEGIN").await;
+        let change = format!("UPDATE t SET n = {case} + 1 WHERE day BETWEEN {day} AND {day} + 1");
+        run(&other, &change).await;
+        let inserted = r.below(30) * r.below(8);
+        for _ in 0..inserted {
+            run(&s, &format!("INSERT INTO t VALUES ({next}, {}, -1, 'new')", day + r.below(2))).await;
+            next += 1;
+        }
+        let commits = other.execute("COMMIT").await;
+        held += u64::from(commits.is_ok());
+        let changed = if commits.is_ok() { before } else { 0 };
+        let found = lines(&s, &of_day).await;
+        let expected = format!("{},{}", before + inserted, before + inserted - changed);
+        assert_eq!(found, [expected], "case {case}: {:?}", commits.err().map(|e| e.to_string()));
+    }
+    assert!(held >= 30, "{held} of 40 updates held");
+    assert_eq!(s.database().check().unwrap(), Vec::<String>::new());
+}
