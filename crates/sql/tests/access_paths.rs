@@ -318,13 +318,17 @@ async fn inserts_among_their_like_hold_beside_changes_of_the_same_pages() {
     let other = queries.session(&SessionOptions::default()).unwrap();
     let options = "layout = 'row', page_index = 'day', cluster_by = 'day'";
     run(&s, &format!("CREATE TABLE t (id INT PRIMARY KEY, day INT, n INT, s TEXT) WITH ({options})")).await;
-    run(&s, "INSERT INTO t SELECT i, i / 10, 0, 'text of row ' || i FROM generate_series(1, 20000) AS g(i)").await;
+    run(&s, "INSERT INTO t SELECT i, i / 10, 0, 'text of row ' || i FROM generate_series(1, 20000) AS g(i)")
+        .await;
     let r = &mut Random::of_seed(11);
     let (mut next, mut held) = (100_000, 0);
     for case in 0..40u64 {
         let day = 1 + r.below(1990);
-        let of_day = format!("SELECT count(*), count(nullif(n, {case} + 1)) FROM t WHERE day BETWEEN {day} AND {day} + 1");
-        let before = lines(&s, &format!("SELECT count(*) FROM t WHERE day BETWEEN {day} AND {day} + 1")).await;
+        let of_day = format!(
+            "SELECT count(*), count(nullif(n, {case} + 1)) FROM t WHERE day BETWEEN {day} AND {day} + 1"
+        );
+        let before =
+            lines(&s, &format!("SELECT count(*) FROM t WHERE day BETWEEN {day} AND {day} + 1")).await;
         let before: u64 = before[0].parse().unwrap();
         run(&other, "BEGIN").await;
         let change = format!("UPDATE t SET n = {case} + 1 WHERE day BETWEEN {day} AND {day} + 1");
