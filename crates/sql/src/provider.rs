@@ -195,7 +195,7 @@ impl TableProvider for LodeTable {
         let options = LodeOptions::of(state.config_options());
         let few = table.pages() * u64::from(options.index_percent) / 100;
         let index_pages_max = options.index.tree_pages_max(few);
-        let trees = Trees { path: options.index, pages_max: index_pages_max, few };
+        let trees = Trees { path: options.index, few };
         let access = Access::of(snapshot, table, of, self.offload, filters, trees, &self.counts)?;
         let spec = ScanSpec {
             snapshot: snapshot.clone(),

@@ -244,18 +244,13 @@ async fn measure(
 /// Measures the conversion of table pages, as the drive returns them, to batches.
 fn scan(plan: &Plan, data: &Data, stop: &dyn Fn() -> bool) -> Result<Cost, BenchError> {
     let pages: Vec<_> = (0..).zip(&data.lineitem).map(|(n, batch)| page(n, batch)).collect();
-    let mut rounds = Vec::new();
-    for _ in 0..=plan.rounds {
-        go_on(stop)?;
-        let once = || {
-            for (lpid, columns, page) in &pages {
-                black_box(columns_of(*lpid, columns, page));
-            }
-        };
-        rounds.push(mean(plan.round, once));
-    }
+    let once = || {
+        for (lpid, columns, page) in &pages {
+            black_box(columns_of(*lpid, columns, page));
+        }
+    };
     let what = "from a page with its checks to Arrow: Q1's seven columns";
-    Ok(cost("scan_ns", what, data.rows[0].1, &rounds[1..]))
+    measured(plan, stop, "scan_ns", what, data.rows[0].1, once)
 }
 
 /// A column page with the scanned columns of a batch.
@@ -325,6 +320,23 @@ fn commands(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Cost, BenchError> {
     }
     let what = "an empty read through a queue of a drive in memory; a kernel's part is not in it";
     Ok(cost("command_ns", what, COMMANDS, &rounds[1..]))
+}
+
+/// Measures what is done so many times by a call of `once`.
+fn measured(
+    plan: &Plan,
+    stop: &dyn Fn() -> bool,
+    key: &'static str,
+    what: &'static str,
+    times: u64,
+    mut once: impl FnMut(),
+) -> Result<Cost, BenchError> {
+    let mut rounds = Vec::new();
+    for _ in 0..=plan.rounds {
+        go_on(stop)?;
+        rounds.push(mean(plan.round, &mut once));
+    }
+    Ok(cost(key, what, times, &rounds[1..]))
 }
 
 /// Calls `once` repeatedly for a time and returns the mean time of a call, in seconds.

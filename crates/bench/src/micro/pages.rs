@@ -7,7 +7,7 @@ use datafusion::arrow::array::RecordBatch;
 use lode_base::{CommitNo, ExtentId, Lpid, TableId};
 use lode_page::{Column, Node, NodeMut, NodeValue, PageKind, PageMeta, encode};
 
-use super::{Cost, Data, PAGE_BYTES_MAX, Plan, cost, from_columns, go_on, mean};
+use super::{Cost, Data, PAGE_BYTES_MAX, Plan, from_columns, measured};
 use crate::BenchError;
 
 /// Bytes of a node, as the engine makes them.
@@ -96,20 +96,4 @@ fn key(number: u64) -> [u8; 12] {
     key[..4].copy_from_slice(&((number / DAY_PAGES) as u32).to_be_bytes());
     key[4..].copy_from_slice(&number.to_be_bytes());
     key
-}
-
-fn measured(
-    plan: &Plan,
-    stop: &dyn Fn() -> bool,
-    key: &'static str,
-    what: &'static str,
-    times: u64,
-    mut once: impl FnMut(),
-) -> Result<Cost, BenchError> {
-    let mut rounds = Vec::new();
-    for _ in 0..=plan.rounds {
-        go_on(stop)?;
-        rounds.push(mean(plan.round, &mut once));
-    }
-    Ok(cost(key, what, times, &rounds[1..]))
 }

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Rows are the same by each path: a path decides which pages are read, and the filter which rows come out.
-//! A path is one line in [`PATHS`].
+//! A path is one entry of [`PATHS`].
 //! Source: FLIXR §4.1 and §5 (host-side index, in-SSD B+-tree, FLIXR-S, FLIXR-HS). In a table in order of a column, the pages that a clustered tree
 //! of it reads are those that minima name.
 

@@ -302,10 +302,7 @@ impl Snapshot {
         entries: Option<EntryOf>,
         entries_max: u64,
     ) -> Result<Option<IndexedPages>, EngineError> {
-        let terms = match filter {
-            Expr::And(terms) => &terms[..],
-            one => std::slice::from_ref(one),
-        };
+        let terms = terms_of(filter);
         let mut best: Option<(usize, &IndexDef, Vec<KeyRange>)> = None;
         // Entries of a table with a delta name rows.
         let named = |i: &IndexDef| if t.has_delta() { EntryOf::Rows } else { i.entries };
@@ -504,6 +501,14 @@ fn bytes_of(v: &Value, data_type: DataType) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Returns the terms that AND joins in an expression.
+pub(super) fn terms_of(filter: &Expr) -> &[Expr] {
+    match filter {
+        Expr::And(terms) => terms,
+        one => std::slice::from_ref(one),
+    }
+}
+
 /// Returns the values that column `c` may have in a row that passes, as a key writes them, if the terms list them.
 pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
     let values = listed(terms, c, data_type)?;
@@ -541,10 +546,7 @@ pub(super) fn ends<K: Ord + Clone>(
     of: impl Fn(&Value) -> Option<K>,
 ) -> (Option<K>, Option<K>) {
     let (mut low, mut high): (Option<K>, Option<K>) = (None, None);
-    for term in terms.iter().flat_map(|t| match t {
-        Expr::And(terms) => &terms[..],
-        one => std::slice::from_ref(one),
-    }) {
+    for term in terms.iter().flat_map(terms_of) {
         let Expr::Compare(op, a, b) = term else { continue };
         let (v, upwards) = match (&**a, &**b, op) {
             (Expr::Column(n), v, CompareOp::Gt | CompareOp::GtEq) if *n == c => (v, true),

@@ -23,7 +23,7 @@ use lode_program::Expr;
 use super::definition::{IndexDef, IndexKind, KeyOrder};
 use super::delta::Directory;
 use super::entries::EntryOf;
-use super::index::{KeyRange, bounds, equal_to, page_named, ranges_of};
+use super::index::{KeyRange, bounds, equal_to, page_named, ranges_of, terms_of};
 use super::key::{KeyReader, append_ordered};
 use super::table::Table;
 use crate::EngineError;
@@ -141,11 +141,7 @@ impl Snapshot {
     /// A B+-tree index that has the rows that pass `filter` in this order, if there is one. Columns that the filter fixes to one value
     /// may come before those of the order in the index. In the order they have no effect.
     pub fn index_order(&self, t: &Table, filter: Option<&Expr>, order: &[OrderColumn]) -> Option<IndexOrder> {
-        let terms = match filter {
-            Some(Expr::And(terms)) => &terms[..],
-            Some(one) => std::slice::from_ref(one),
-            None => &[],
-        };
+        let terms = filter.map_or(&[][..], terms_of);
         let btree = |i: &&IndexDef| i.kind != IndexKind::Page;
         let made = t.indexes().iter().filter(btree).filter_map(|i| self.order_of(t, i, terms, order));
         // The more columns are fixed, the fewer entries there are.

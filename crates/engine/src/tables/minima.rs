@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use lode_page::Value;
 use lode_program::{Expr, key_of};
 
-use super::index::{IndexedPages, ends, listed};
+use super::index::{IndexedPages, ends, listed, terms_of};
 use super::table::Table;
 use crate::trees::Snapshot;
 use crate::{EngineError, HostWork};
@@ -25,10 +25,7 @@ impl Snapshot {
     /// # Errors
     /// When the drive fails.
     pub fn pages_by_minima(&self, t: &Table, filter: &Expr) -> Result<Option<IndexedPages>, EngineError> {
-        let terms = match filter {
-            Expr::And(terms) => &terms[..],
-            one => std::slice::from_ref(one),
-        };
+        let terms = terms_of(filter);
         let of_column = |c: u16| {
             let data_type = t.schema().columns[usize::from(c)].data_type;
             // Equal floats may differ in their order keys.
@@ -38,8 +35,7 @@ impl Snapshot {
         let Some((column, range)) = t.index_columns().into_iter().find_map(of_column) else {
             return Ok(None);
         };
-        let base = self.own().map_or(self, |own| own.base());
-        let Some(base) = base.tables().find(|b| b.id() == t.id()) else { return Ok(None) };
+        let Some(base) = self.as_begun(t) else { return Ok(None) };
         let Some(bounds) = self.bounds_now(base, &[column])? else { return Ok(None) };
         self.computes(HostWork::Node, bounds.levels());
         let found: BTreeSet<_> = match range {

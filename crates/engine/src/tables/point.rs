@@ -184,8 +184,7 @@ impl Snapshot {
         key: &[u16],
         values: &[Value],
     ) -> Result<Option<Vec<Lpid>>, EngineError> {
-        let base = self.own().map_or(self, |own| own.base());
-        let Some(base) = base.tables().find(|b| b.id() == t.id()) else { return Ok(Some(Vec::new())) };
+        let Some(base) = self.as_begun(t) else { return Ok(Some(Vec::new())) };
         let Some(bounds) = self.bounds_now(base, key)? else { return Ok(None) };
         let types: Vec<DataType> =
             key.iter().map(|&c| t.schema().columns[usize::from(c)].data_type).collect();

@@ -86,6 +86,11 @@ impl Snapshot {
         self.tables_state().own.as_ref()
     }
 
+    /// A table as it was when the reading transaction began, if it was there: what the drive's entries are of.
+    pub(super) fn as_begun(&self, t: &Table) -> Option<&Arc<Table>> {
+        self.own().map_or(self, |own| own.base()).tables().find(|b| b.id() == t.id())
+    }
+
     /// The rows of a table with a delta that the reading transaction changed.
     pub(super) fn own_rows(&self, t: &Table) -> Option<&ShownRows> {
         self.own()?.rows(t.id())

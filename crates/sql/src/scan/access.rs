@@ -53,8 +53,6 @@ pub(crate) struct Access {
 #[derive(Clone, Copy)]
 pub(crate) struct Trees {
     pub(crate) path: &'static AccessPath,
-    /// The most that one may name to be used; `None` if none is asked.
-    pub(crate) pages_max: Option<u64>,
     /// As many are few.
     pub(crate) few: u64,
 }
@@ -87,7 +85,7 @@ impl Access {
         counts: &Arc<StatementCounts>,
     ) -> Result<Self> {
         let Pushed { filter, implied, text: filter_text } = pushed(table, over, offload, filters)?;
-        let indexed = match (with_implied(filter.as_ref(), &implied), trees.pages_max) {
+        let indexed = match (with_implied(filter.as_ref(), &implied), trees.path.tree_pages_max(trees.few)) {
             // A host that does all of the work reads all pages.
             (Some(_), _) if offload == Offload::Off => None,
             (Some(filter), _) if trees.path.trees == TreeUse::Minima => {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use lode_base::random::Random;
 use lode_engine::TreePlace;
 
-use super::rig::{NODES, Order, Rig};
+use super::rig::{NODES, Order, Rig, scan};
 use super::systems::{FLIXR_HS, FLIXR_S, NO_INDEX, System, TREE_IN_DRIVE, TREE_OF_PAGES, TREE_OF_ROWS};
 use crate::BenchError;
 use crate::paper::figure::Figure;
@@ -106,7 +106,7 @@ fn times(
     rig.with_nodes_of(TABLE, node_bytes, system)?;
     let r = &mut Random::of_seed(SEED);
     let mut day = || days.0 + r.below((days.1 - days.0 - 31) as u64) as i32;
-    let scans: Vec<String> = (0..DELETES).map(|_| scan(day())).collect();
+    let scans: Vec<String> = (0..DELETES).map(|_| scan(TABLE, day(), 31)).collect();
     rig.run(&scans[0], system)?;
     let scan_before = rig.run_all(&scans, system)?.ms();
     let in_drive = system.path == TREE_IN_DRIVE.path;
@@ -124,14 +124,6 @@ fn times(
     let deleted = rig.change_all(&deletes, system)?;
     let (insert, nodes_read, delete) = (inserted.ms(), inserted.nodes_read, deleted.ms());
     Ok(Times { scan_before, insert, nodes_read, scan, delete })
-}
-
-fn scan(day: i32) -> String {
-    let end = day + 31;
-    format!(
-        "SELECT sum(l_extendedprice) FROM {TABLE} WHERE l_shipdate >= DATE '1970-01-01' + {day} \
-         AND l_shipdate < DATE '1970-01-01' + {end}"
-    )
 }
 
 fn delete(day: i32) -> String {

@@ -5,8 +5,8 @@
 use lode_base::random::Random;
 
 use super::expected::{self, sorted_range};
-use super::rig::{NODES, Rig, TABLE, Took};
-use super::systems::{HOST_TREE, SYSTEMS, System, strongest};
+use super::rig::{NODES, Rig, TABLE, Took, on_days, scan};
+use super::systems::{HOST_TREE, SYSTEMS, Strongest, System};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Aim, Method, Row, X};
@@ -63,7 +63,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
             let note = format!("of {TIMES} ranges, by the dates of the rows and the rows of a page");
             rows.push(Row::new(Method::Arithmetic, "pages of the ranges", x(), "pages", "", pages[n], &note));
         }
-        let strongest = strongest(SYSTEMS.into_iter().zip(took.iter().map(|of| of[n].ms())));
+        let strongest = Strongest::of(SYSTEMS.into_iter().zip(took.iter().map(|of| of[n].ms())));
         for (system, of_system) in SYSTEMS.iter().zip(&took) {
             rows.extend(of_system_rows(workload, system, &of_system[n], took[0][n].ms(), strongest));
         }
@@ -87,13 +87,10 @@ fn statements(rig: &Rig, workload: &Workload) -> (Vec<String>, f64) {
         let from = first + r.below(room) as i32;
         let (before, within, _) = rig.rows(from, workload.days);
         pages += sorted_range(before, within, rows_per_page);
-        let range = format!(
-            "l_shipdate >= DATE '1970-01-01' + {from} AND l_shipdate < DATE '1970-01-01' + {}",
-            from + workload.days
-        );
         match workload.join {
-            false => format!("SELECT sum(l_extendedprice) FROM {TABLE} WHERE {range}"),
+            false => scan(TABLE, from, workload.days),
             true => {
+                let range = on_days(from, workload.days);
                 format!("SELECT sum(p_size) FROM {TABLE} JOIN part ON l_partkey = p_partkey WHERE {range}")
             }
         }
@@ -107,7 +104,7 @@ fn of_system_rows(
     system: &System,
     took: &Took,
     tree_ms: f64,
-    (strongest, strongest_ms): (&str, f64),
+    strongest: Strongest,
 ) -> Vec<Row> {
     let row = |metric: &str, unit, ours, note: &str| {
         Row::new(Method::Executed, system.name, X::Name(workload.name.into()), metric, unit, ours, note)
@@ -120,10 +117,7 @@ fn of_system_rows(
         row("pages", "", took.pages_read as f64, &nodes),
         Row { published, aim, ..beside_tree },
     ];
-    if !system.is_rival {
-        let note = format!("which is: {strongest}");
-        rows.push(row("rate beside the strongest without FLIXR", "x", strongest_ms / took.ms(), &note));
-    }
+    rows.extend(strongest.beside(system, workload.name, took.ms()));
     rows
 }
 

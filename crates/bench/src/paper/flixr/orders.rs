@@ -4,8 +4,8 @@
 
 use lode_base::random::Random;
 
-use super::rig::{NODES, Order, Rig, Took};
-use super::systems::{FLIXR_HS, FLIXR_S, LEVELS, NO_INDEX, System, TREE_OF_PAGES, TREE_OF_ROWS, strongest};
+use super::rig::{NODES, Order, Rig, Took, scan};
+use super::systems::{FLIXR_HS, FLIXR_S, LEVELS, NO_INDEX, Strongest, System, TREE_OF_PAGES, TREE_OF_ROWS};
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Method, Row, X};
@@ -39,15 +39,11 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     let (scale, (first, last)) = (shared.scale().factor(), shared.days());
     let node_bytes = shared.tree_bytes() * percent / 100;
     let r = &mut Random::of_seed(SEED);
-    let mut scan = |_| {
+    let mut month = |_| {
         let day = first + r.below((last - first - 31) as u64) as i32;
-        format!(
-            "SELECT sum(l_extendedprice) FROM {TABLE} WHERE l_shipdate >= DATE '1970-01-01' + {day} \
-             AND l_shipdate < DATE '1970-01-01' + {}",
-            day + 31
-        )
+        scan(TABLE, day, 31)
     };
-    let scans: Vec<String> = (0..SCANS).map(&mut scan).collect();
+    let scans: Vec<String> = (0..SCANS).map(&mut month).collect();
     let mut rows = Vec::new();
     for (name, order, updates) in [
         ("by key", Order::ByKey, false),
@@ -76,7 +72,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
             }
             took.push(rig.run_all(&scans, system)?);
         }
-        let (strongest, strongest_ms) = strongest(SYSTEMS.into_iter().zip(took.iter().map(Took::ms)));
+        let strongest = Strongest::of(SYSTEMS.into_iter().zip(took.iter().map(Took::ms)));
         for (system, of_system) in SYSTEMS.iter().zip(&took) {
             let row = |metric: &str, unit, ours, note: &str| {
                 Row::new(Method::Executed, system.name, X::Name(name.into()), metric, unit, ours, note)
@@ -90,11 +86,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
                 &format!("and {} nodes", of_system.nodes_read),
             ));
             rows.push(row("rate beside the tree of rows", "x", ratio, system.note));
-            if !system.is_rival {
-                let note = format!("which is: {strongest}");
-                let beside = strongest_ms / of_system.ms();
-                rows.push(row("rate beside the strongest without FLIXR", "x", beside, &note));
-            }
+            rows.extend(strongest.beside(system, name, of_system.ms()));
         }
     }
     Ok(rows)

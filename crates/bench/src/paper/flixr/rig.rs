@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use datafusion::arrow::array::{Array, Date32Array};
 use datafusion::error::DataFusionError;
 use lode_base::{Part, Profile, Split, VirtualDuration};
-use lode_engine::{Database, DatabaseOptions, HostClock, HostWork, ModelledTime};
+use lode_engine::{Database, DatabaseOptions, HostClock, ModelledTime};
 use lode_firmware::DriveOptions;
-use lode_sql::{QueryCounts, Session};
+use lode_sql::Session;
 use tokio::runtime::Runtime;
 
 use super::systems::{CLUSTERED, FLIXR_HS, NO_INDEX, SYSTEMS, System, TREE_OF_ROWS};
@@ -83,9 +83,6 @@ pub(super) enum Order {
 pub(super) struct Took {
     pub(super) time: VirtualDuration,
     pub(super) split: Split,
-    pub(super) counts: QueryCounts,
-    /// Time in which the host searched nodes and made addresses of entries.
-    pub(super) tree: VirtualDuration,
     /// Pages that the host or the drive read.
     pub(super) pages_read: u64,
     /// Nodes of trees that were read.
@@ -98,8 +95,6 @@ impl Took {
     fn add(&mut self, other: &Self) {
         self.time += other.time;
         self.split += other.split;
-        self.counts.pages += other.counts.pages;
-        self.tree += other.tree;
         self.pages_read += other.pages_read;
         self.nodes_read += other.nodes_read;
         self.link_bytes += other.link_bytes;
@@ -136,6 +131,8 @@ pub(super) struct Rig {
     tree_bytes: BTreeMap<&'static str, u64>,
     /// The table whose end the page buffer has.
     swept: &'static str,
+    /// What Figs 10 and 11 show of the same run.
+    pub(super) of_queries: Option<Vec<Vec<Took>>>,
 }
 
 impl AtScale for Rig {
@@ -166,8 +163,9 @@ impl Rig {
         let scale = Scale::new(scale).expect("a possible scale");
         let on = ModelledDrive::with(profile, drive)?;
         let open = Some(Self::opened(&on, scale, ALL_NODES_BYTES)?);
-        let (loaded, shipped, tree_bytes) = Default::default();
-        Ok(Self { runtime: one_thread()?, on, open, scale, loaded, shipped, tree_bytes, swept: TABLE })
+        let (loaded, shipped, tree_bytes, of_queries) = Default::default();
+        let (runtime, swept) = (one_thread()?, TABLE);
+        Ok(Self { runtime, on, open, scale, loaded, shipped, tree_bytes, swept, of_queries })
     }
 
     /// Options of a drive whose memory holds as much of the index's entries as at the paper's scale.
@@ -229,7 +227,7 @@ impl Rig {
         if name == TABLE {
             self.shipped = shipped.into_iter().collect();
         }
-        self.with_memory(ALL_NODES_BYTES)?;
+        self.with_all_nodes()?;
         self.run(&whole(name, stored.key), &TREE_OF_ROWS)?;
         self.tree_bytes.insert(name, self.held_bytes());
         Ok(())
@@ -267,7 +265,7 @@ impl Rig {
     pub(super) fn with_nodes(&mut self, percent: u64, system: &System) -> Result<(), BenchError> {
         self.table(TABLE)?;
         match percent {
-            100 => self.with_memory(ALL_NODES_BYTES)?,
+            100 => self.with_all_nodes()?,
             _ => self.with_node_bytes(self.tree_bytes.values().sum::<u64>() * percent / 100)?,
         }
         if system.searches_trees() {
@@ -314,15 +312,11 @@ impl Rig {
 
     /// Runs statements one after the other, of which some change rows.
     pub(super) fn change_all(&self, statements: &[String], system: &System) -> Result<Took, BenchError> {
-        self.session().set_offload(system.level);
-        self.execute(&format!("SET lode.index = {}", system.path))?;
-        let begun =
-            (self.database().tree_stats().misses, self.database().link().bytes_up, self.host().read());
-        statements.iter().try_for_each(|sql| self.execute(sql))?;
-        let modelled = self.host().read().since(&begun.2);
-        let nodes_read = self.database().tree_stats().misses - begun.0;
-        let link_bytes = self.database().link().bytes_up - begun.1;
-        Ok(Took { nodes_read, link_bytes, ..took(&modelled, QueryCounts::default()) })
+        self.measured(system, || {
+            let begun = self.host().read();
+            statements.iter().try_for_each(|sql| self.execute(sql))?;
+            Ok((self.host().read().since(&begun), 0))
+        })
     }
 
     /// Bytes of the nodes of lineitem's tree of rows.
@@ -389,15 +383,28 @@ impl Rig {
 
     /// Runs a SELECT by a system.
     pub(super) fn run(&self, sql: &str, system: &System) -> Result<Took, BenchError> {
+        self.measured(system, || {
+            self.runtime.block_on(self.session().collect(sql)).map_err(|e| BenchError::sql(sql, e))?;
+            let counts = self.session().last_counts();
+            // At a level at which the host filters, a page that is not left out is named by the drive, and read by the host.
+            let pages_read = counts.pages - counts.pages_skipped;
+            Ok((self.session().last_modelled().expect("the device is modelled"), pages_read))
+        })
+    }
+
+    /// What a system takes for work, which answers its time and the pages that it read.
+    fn measured(
+        &self,
+        system: &System,
+        work: impl FnOnce() -> Result<(ModelledTime, u64), BenchError>,
+    ) -> Result<Took, BenchError> {
         self.session().set_offload(system.level);
         self.execute(&format!("SET lode.index = {}", system.path))?;
-        let (misses, link) = (self.database().tree_stats().misses, self.database().link());
-        self.runtime.block_on(self.session().collect(sql)).map_err(|e| BenchError::sql(sql, e))?;
-        let modelled = self.session().last_modelled().expect("the device is modelled");
-        let counts = self.session().last_counts();
-        let nodes_read = self.database().tree_stats().misses - misses;
-        let link_bytes = self.database().link().bytes_up - link.bytes_up;
-        Ok(Took { nodes_read, link_bytes, ..took(&modelled, counts) })
+        let so_far = || (self.database().tree_stats().misses, self.database().link().bytes_up);
+        let (nodes, bytes) = so_far();
+        let (ModelledTime { total: time, split, .. }, pages_read) = work()?;
+        let (nodes_read, link_bytes) = (so_far().0 - nodes, so_far().1 - bytes);
+        Ok(Took { time, split, pages_read, nodes_read, link_bytes })
     }
 
     pub(super) fn execute(&self, sql: &str) -> Result<(), BenchError> {
@@ -405,21 +412,19 @@ impl Rig {
     }
 }
 
+/// The rows of so many days of l_shipdate from a day on, as a condition.
+pub(super) fn on_days(day: i32, days: i32) -> String {
+    let end = day + days;
+    format!("l_shipdate >= DATE '1970-01-01' + {day} AND l_shipdate < DATE '1970-01-01' + {end}")
+}
+
+/// A statement that looks at the rows of some days.
+pub(super) fn scan(table: &str, day: i32, days: i32) -> String {
+    format!("SELECT sum(l_extendedprice) FROM {table} WHERE {}", on_days(day, days))
+}
+
 /// A statement that looks at all of a tree of a table.
 fn whole(table: &str, key: &str) -> String {
     let least = if key.ends_with("date") { "DATE '1970-01-01'" } else { "0" };
     format!("SELECT count(*) FROM {table} WHERE {key} >= {least}")
-}
-
-fn took(modelled: &ModelledTime, counts: QueryCounts) -> Took {
-    Took {
-        time: modelled.total,
-        split: modelled.split,
-        tree: modelled.work(HostWork::Node) + modelled.work(HostWork::Entry),
-        // At a level at which the host filters, a page that is not left out is named by the drive, and read by the host.
-        pages_read: counts.pages - counts.pages_skipped,
-        counts,
-        nodes_read: 0,
-        link_bytes: 0,
-    }
 }

@@ -2,6 +2,8 @@
 
 use lode_sql::Offload;
 
+use crate::paper::row::{Method, Row, X};
+
 /// A configuration.
 #[derive(Debug)]
 pub(super) struct System {
@@ -88,9 +90,27 @@ pub(super) const SYSTEMS: [&System; 10] = [
     &LEVELS_ROWS,
 ];
 
-/// The time of the fastest rival, in milliseconds, and its name. An optimizer would choose it.
-pub(super) fn strongest<'a>(times: impl Iterator<Item = (&'a System, f64)>) -> (&'static str, f64) {
-    let rivals = times.filter(|(system, _)| system.is_rival);
-    let fastest = rivals.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are rivals");
-    (fastest.0.name, fastest.1)
+/// The fastest rival of a workload. An optimizer would choose it.
+#[derive(Clone, Copy)]
+pub(super) struct Strongest {
+    name: &'static str,
+    ms: f64,
+}
+
+impl Strongest {
+    /// Among systems and their times in milliseconds.
+    pub(super) fn of<'a>(times: impl Iterator<Item = (&'a System, f64)>) -> Self {
+        let rivals = times.filter(|(system, _)| system.is_rival);
+        let (system, ms) = rivals.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are rivals");
+        Self { name: system.name, ms }
+    }
+
+    /// How a system that is no rival stands beside it.
+    pub(super) fn beside(self, system: &System, x: &str, ms: f64) -> Option<Row> {
+        let metric = "rate beside the strongest without FLIXR";
+        let note = format!("which is: {}", self.name);
+        let x = X::Name(x.into());
+        let row = || Row::new(Method::Executed, system.name, x, metric, "x", self.ms / ms, &note);
+        (!system.is_rival).then(row)
+    }
 }

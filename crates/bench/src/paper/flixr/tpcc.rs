@@ -17,8 +17,8 @@ use lode_firmware::DriveOptions;
 
 use super::rig::{NODES, PAGE_BYTES, Rig, Took};
 use super::systems::{
-    CLUSTERED, FLIXR_HS, FLIXR_S, IDEAL_TREE, LEVELS, NO_INDEX, System, TREE_IN_DRIVE, TREE_OF_PAGES,
-    TREE_OF_ROWS, strongest,
+    CLUSTERED, FLIXR_HS, FLIXR_S, IDEAL_TREE, LEVELS, NO_INDEX, Strongest, System, TREE_IN_DRIVE,
+    TREE_OF_PAGES, TREE_OF_ROWS,
 };
 use crate::BenchError;
 use crate::paper::figure::Figure;
@@ -156,7 +156,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     }
     let tree = took[0].1;
     let bare = took.iter().find(|(system, _)| system.name == CLUSTERED.name).expect("it ran").1;
-    let (strongest, strongest_ms) = strongest(took.iter().map(|(system, took)| (*system, took.ms())));
+    let strongest = Strongest::of(took.iter().map(|(system, took)| (*system, took.ms())));
     let mut rows = Vec::new();
     for (system, took) in &took {
         let row = |metric: &str, unit, ours, note: &str| {
@@ -174,10 +174,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
         let beside = row("rate beside the tree of rows", "x", tree.ms() / took.ms(), system.note);
         let aim = if published.is_some() { Aim::Equal } else { Aim::NotCompared };
         rows.push(Row { published, aim, ..beside });
-        if !system.is_rival {
-            let note = format!("which is: {strongest}");
-            rows.push(row("rate beside the strongest without FLIXR", "x", strongest_ms / took.ms(), &note));
-        }
+        rows.extend(strongest.beside(system, "TPC-C", took.ms()));
     }
     let share = (tree.ms() - bare.ms()) / tree.ms() * 100.0;
     let note = "what is over the time of the same pages named by the inner nodes of a clustered tree";
