@@ -68,6 +68,11 @@ impl Answer {
         Self::Whole,
     ];
 
+    /// Whether the drive reads no page for this answer.
+    pub const fn only_names(self) -> bool {
+        matches!(self, Self::Mapped | Self::Index)
+    }
+
     /// The members that the drive needs for this answer, in the order in which they see a page. An answer without
     /// [`Member::Filter`] names pages, whose rows the host filters.
     pub const fn members(self) -> &'static [Member] {

@@ -35,6 +35,8 @@ use crate::{EngineError, LinkStats};
 const UNIT_PAGES: u32 = 16;
 /// Pages of a unit of hints, which takes a byte of each.
 const HINTED_PAGES: u32 = 64;
+/// Pages of a task, and of a unit, on a modelled device, if it only names pages: it reads none, so it is mostly its command.
+const NAMED_PAGES: u32 = 4096;
 /// Parts of a modelled scan for each task that may be under way, if there are enough pages. So it is only at the end of the scan
 /// that few tasks are under way.
 const PARTS_A_TASK: u32 = 4;
@@ -210,9 +212,12 @@ impl Scan {
             depth = host.depth().min(snapshot.storage().store().identity().queue_depth_max);
             // Each part answers its own groups, so fewer parts answer fewer groups.
             let parts = if task.program.aggregation().is_some() { 1 } else { PARTS_A_TASK };
+            if task.answer.only_names() {
+                task.unit_pages = NAMED_PAGES;
+            }
             // Hints are a byte a page, so that a task of few pages would mostly be its command.
             part_pages = match task.answer {
-                Answer::Hints { .. } => task.unit_pages,
+                Answer::Hints { .. } | Answer::Mapped | Answer::Index => task.unit_pages,
                 _ => (pages / (depth * parts)).clamp(1, task.unit_pages),
             };
         }
