@@ -27,6 +27,9 @@ const BULK_BYTES: usize = 256 << 10;
 /// Bulk reads under way at a time, at most.
 const BULKS_MAX: usize = 4;
 
+/// Pages ahead of the host, at most, as many times as may be under way: as many again have arrived.
+const AHEAD_WINDOWS: usize = 2;
+
 /// How far reads are ahead of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
@@ -62,6 +65,8 @@ pub(crate) struct ColumnReads {
     ahead: Ahead,
     queue: Option<Box<dyn Queue>>,
     wanted: VecDeque<Lpid>,
+    /// Pages that were wanted, and that the host has not come to yet: they are under way, or the pool had them.
+    ahead_of_host: VecDeque<Lpid>,
     under_way: Vec<PageRead>,
     link: LinkStats,
 }
@@ -99,8 +104,9 @@ impl ColumnReads {
             PageReads::Whole { page_bytes } => (depth.min(BULKS_MAX), Some((BULK_BYTES / page_bytes).max(1))),
         };
         let window = if ahead == Ahead::Full { depth } else { 1 };
-        let (wanted, under_way, link) = (VecDeque::new(), Vec::new(), LinkStats::default());
-        Self { view, columns, depth, window, bulk, ahead, queue: None, wanted, under_way, link }
+        let (wanted, ahead_of_host, under_way, link) = Default::default();
+        let queue = None;
+        Self { view, columns, depth, window, bulk, ahead, queue, wanted, ahead_of_host, under_way, link }
     }
 
     /// Pages under way at a time, at most.
@@ -131,6 +137,7 @@ impl ColumnReads {
     /// # Errors
     /// Those of any page under way. All pages that were wanted are forgotten then.
     pub(crate) fn until(&mut self, owners: &impl PageOwners, lpid: Lpid) -> Result<LinkStats, EngineError> {
+        self.comes_to(lpid);
         let done = self.read_until(owners, lpid);
         self.window = self.depth.min(self.window + 1);
         self.forgetting(done).map(|()| std::mem::take(&mut self.link))
@@ -140,6 +147,7 @@ impl ColumnReads {
         if done.is_err() {
             (self.queue, self.under_way) = (None, Vec::new());
             self.wanted.clear();
+            self.ahead_of_host.clear();
         }
         done
     }
@@ -156,14 +164,35 @@ impl ColumnReads {
         }
     }
 
-    /// Whether a page was wanted, and is not in the pool yet.
+    /// Whether the page that the host is at was wanted, and is not in the pool yet.
     fn awaits(&self, lpid: Lpid) -> bool {
-        self.under_way.iter().any(|r| r.lpids.contains(&lpid)) || self.wanted.contains(&lpid)
+        self.under_way.iter().any(|r| r.lpids.contains(&lpid)) || self.wanted.front() == Some(&lpid)
+    }
+
+    /// The host is at this page: it was at those before it, if this one was wanted.
+    fn comes_to(&mut self, lpid: Lpid) {
+        if let Some(at) = self.ahead_of_host.iter().position(|l| *l == lpid) {
+            self.ahead_of_host.drain(..=at);
+        } else if let Some(at) = self.wanted.iter().position(|l| *l == lpid) {
+            self.ahead_of_host.clear();
+            self.wanted.drain(..at);
+        }
+    }
+
+    /// The next page that is wanted, unless the host is far behind it: of pages that the pool has now, it would not have the first any
+    /// more when the host comes to them.
+    fn next_wanted(&mut self) -> Option<Lpid> {
+        if self.ahead_of_host.len() >= AHEAD_WINDOWS * self.window * self.bulk.unwrap_or(1) {
+            return None;
+        }
+        let next = self.wanted.pop_front()?;
+        self.ahead_of_host.push_back(next);
+        Some(next)
     }
 
     fn begin_more(&mut self, owners: &impl PageOwners) -> Result<(), EngineError> {
         while self.under_way.len() < self.window
-            && let Some(next) = self.wanted.pop_front()
+            && let Some(next) = self.next_wanted()
         {
             match self.bulk {
                 Some(bulk) => self.begin_bulk(next, bulk)?,
@@ -183,7 +212,7 @@ impl ColumnReads {
                 lpids.push(lpid);
             }
             if lpids.len() < bulk {
-                next = self.wanted.pop_front();
+                next = self.next_wanted();
             }
         }
         if lpids.is_empty() {

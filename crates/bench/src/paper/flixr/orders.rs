@@ -67,7 +67,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
         for system in SYSTEMS {
             run.go_on()?;
             rig.with_nodes_of(TABLE, node_bytes, system)?;
-            if system.path == FLIXR_HS.path {
+            if system.learns() {
                 rig.run(&scans[0], system)?;
             }
             took.push(rig.run_all(&scans, system)?);

@@ -15,7 +15,7 @@ use lode_firmware::DriveOptions;
 use lode_sql::Session;
 use tokio::runtime::Runtime;
 
-use super::systems::{CLUSTERED, FLIXR_HS, NO_INDEX, SYSTEMS, System, TREE_OF_ROWS};
+use super::systems::{NO_INDEX, SYSTEMS, System, TREE_OF_ROWS};
 use crate::BenchError;
 use crate::modelled::{ModelledDrive, one_thread};
 use crate::paper::run::{Run, SizeOption};
@@ -356,8 +356,7 @@ impl Rig {
             for statements in statements {
                 run.go_on()?;
                 let rig = Self::of(run)?;
-                if system.path == FLIXR_HS.path || system.path == CLUSTERED.path {
-                    // The host learns the minima once.
+                if system.learns() {
                     rig.run(&statements[0], system)?;
                 }
                 of_system.push(rig.run_all(statements, system)?);

@@ -26,6 +26,11 @@ impl System {
     pub(super) fn searches_trees(&self) -> bool {
         self.path.starts_with("tree_")
     }
+
+    /// Whether a first statement is not measured: the host learns the minima then, or the drive makes the unions.
+    pub(super) fn learns(&self) -> bool {
+        [FLIXR_HS.path, CLUSTERED.path, LEVELS.path].contains(&self.path)
+    }
 }
 
 /// The tree with which the paper compares all.
