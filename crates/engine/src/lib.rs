@@ -33,12 +33,12 @@ pub use storage::pool::PoolStats;
 pub use storage::read_ahead::Ahead;
 pub use storage::store::LinkStats;
 pub use tables::{
-    AllObjects, COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, EntryOf, Few, Fill, Hidden,
-    INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex, KeyOrder,
-    Layout, LookUps, MergeStats, NoMatcher, NullsAt, Object, ObjectKind, OrderBound, OrderColumn, OrderKey,
-    OrderedPages, PageBytes, RangeEnd, ReadAhead, ReferenceAction, Relation, RowAddress, RowOrder, RowRange,
-    RowsInOrder, Rule, SavedChanges, Scan, SequenceDef, SequenceNumbers, SequenceOwner, Summary, Table,
-    TableDef, TableOptions, TableRewrite, TableStatistics, ViewDef, ViewRead, WriteTxn,
+    AllObjects, COLUMNS_MAX, Changes, ColumnDef, Composite, Constraint, Deferral, Encodings, EntryOf, Few,
+    Fill, Hidden, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder, IndexWalk, IndexedPages, KeyIndex,
+    KeyOrder, Layout, LookUps, MergeStats, NoMatcher, NullsAt, Object, ObjectKind, OrderBound, OrderColumn,
+    OrderKey, OrderedPages, PageBytes, RangeEnd, ReadAhead, ReferenceAction, Relation, RowAddress, RowOrder,
+    RowRange, RowsInOrder, Rule, SavedChanges, Scan, SequenceDef, SequenceNumbers, SequenceOwner, Summary,
+    Table, TableDef, TableOptions, TableRewrite, TableStatistics, ViewDef, ViewRead, WriteTxn,
 };
 #[cfg(feature = "planted")]
 pub use tables::{PlantedForCuts, PlantedInTables, plant_for_cuts, plant_in_tables};

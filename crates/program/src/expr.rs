@@ -131,7 +131,7 @@ impl Expr {
     }
 
     /// Bytes that the expression takes on the link: 4 a node, and its constants.
-    pub(crate) fn link_bytes(&self) -> usize {
+    pub fn link_bytes(&self) -> usize {
         4 + match self {
             Self::Column(_) => 0,
             Self::Const(v, _) => constant_bytes(v),

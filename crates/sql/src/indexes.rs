@@ -141,6 +141,10 @@ impl NewIndex {
         }
         let mut def = IndexDef { orders, ..IndexDef::new(name, table_name_of, columns_of_index, kind) };
         match kind {
+            IndexKind::Page if summaries::is_composite(create)? => {
+                let (snapshot, columns) = (snapshot.clone(), std::mem::take(&mut def.columns));
+                (def.columns, def.summaries) = summaries::chosen(snapshot, table, create, columns).await?;
+            }
             IndexKind::Page => def.summaries = summaries::declared(&state, create, &probe, &def).await?,
             IndexKind::Btree { .. } => def.entries = entries(&create.with, &table)?,
         }
@@ -198,7 +202,7 @@ fn kind(create: &CreateIndex) -> Result<IndexKind, SqlError> {
         ("hash" | "gin" | "gist" | "spgist" | "brin" | "page_index", _) => {
             Err(SqlError::Unsupported(format!(
                 "CREATE INDEX of this kind ({kind}): expected CREATE [UNIQUE] INDEX name ON table USING btree (columns), \
-                 or CREATE INDEX name ON table USING page_index (columns with range, prefix, bitmap, bloom or trigram) [WITH (bytes = n, domain = 'a, b')]"
+                 or CREATE INDEX name ON table USING page_index (columns with range, prefix, bitmap, bloom, trigram or composite) [WITH (bytes = n, domain = 'a, b')]"
             )))
         }
         _ => {

@@ -6,6 +6,7 @@
 //!   a bloom      a Bloom filter of the values                 a = 5, a IN (...)
 //!   a bitmap     which values of a domain occur               the same; WITH (domain = 'AIR, MAIL'), else those that the table has
 //!   a trigram    a Bloom filter of all three letters          a LIKE '%abc%', a = 'abc'
+//!   a composite  what the filters of late would gain most by  one of those above for each column that pays, in `bytes` together
 //! ```
 
 use std::sync::Arc;
@@ -16,17 +17,26 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, CreateIndex, Expr, IndexColumn, Value as SqlValue};
 use futures::TryStreamExt;
-use lode_engine::{IndexDef, Summary, TableDef};
+use lode_engine::{IndexDef, Snapshot, Summary, Table, TableDef};
 use lode_page::Constant;
 use lode_program::index::bitmap::DOMAIN_MAX;
 
 use crate::SqlError;
 use crate::dml::{cast_to, column_of};
 use crate::error::state;
-use crate::names::{fold, qualified, quoted, shown};
+use crate::names::{fold, qualified, quoted, shown, split as split_name};
+use crate::scan::draw;
 use crate::session::{plan, start};
 use crate::statement::Statement;
 use crate::summary_text::{BLOOM_BYTES, PREFIX_BYTES, TRIGRAM_BYTES, split};
+use crate::threads::blocking;
+
+/// The kind that a statement names for a column of a composite.
+const COMPOSITE: &str = "composite";
+/// Bytes that a composite has of each page, if the statement does not say how many.
+const COMPOSITE_BYTES: u16 = 128;
+/// Pages by which its kinds are chosen.
+const COMPOSITE_PAGES: u64 = 32;
 
 /// What the page index is to keep of the columns of `index`, which the statement declares on the table `def`.
 pub(crate) async fn declared(
@@ -35,11 +45,10 @@ pub(crate) async fn declared(
     def: &TableDef,
     index: &IndexDef,
 ) -> Result<Vec<Summary>, SqlError> {
-    let mut options = Options::of(&create.with)?;
+    let mut options = Options::of(&create.with, create.columns.len())?;
     let mut summaries = Vec::with_capacity(create.columns.len());
     for (declared, &column) in create.columns.iter().zip(&index.columns) {
-        let class = declared.operator_class.as_ref().and_then(|class| class.0.last()?.as_ident());
-        let kind = class.map(fold).unwrap_or_default();
+        let kind = kind_of(declared);
         summaries.push(match kind.as_str() {
             "" | "range" => Summary::Range,
             "prefix" => Summary::Prefix { bytes: options.bytes(PREFIX_BYTES)? },
@@ -54,7 +63,7 @@ pub(crate) async fn declared(
             }
             _ => {
                 let message = format!(
-                    "the page index keeps no \"{kind}\" of a column: expected range, prefix, bitmap, bloom or trigram"
+                    "the page index keeps no \"{kind}\" of a column: expected range, prefix, bitmap, bloom, trigram or composite"
                 );
                 return Err(SqlError::failed(state::UNDEFINED_OBJECT, message));
             }
@@ -67,23 +76,83 @@ pub(crate) async fn declared(
     }
 }
 
+/// The kind that a statement names for an element; empty if none.
+fn kind_of(element: &IndexColumn) -> String {
+    let class = element.operator_class.as_ref().and_then(|class| class.0.last()?.as_ident());
+    class.map(fold).unwrap_or_default()
+}
+
+/// Whether the statement leaves it to filters of late what the page index keeps of its columns.
+///
+/// # Errors
+/// When it leaves it to them for some of its columns only.
+pub(crate) fn is_composite(create: &CreateIndex) -> Result<bool, SqlError> {
+    let composite = create.columns.iter().filter(|c| kind_of(c) == COMPOSITE).count();
+    if composite > 0 && composite < create.columns.len() {
+        return Err(invalid("an index is a composite of all of its columns or of none".into()));
+    }
+    Ok(composite > 0)
+}
+
+/// The columns of a composite and what the page index is to keep of each: what filters of late would gain most by, of those that the
+/// statement names.
+pub(crate) async fn chosen(
+    snapshot: Snapshot,
+    table: Arc<Table>,
+    create: &CreateIndex,
+    columns: Vec<u16>,
+) -> Result<(Vec<u16>, Vec<Summary>), SqlError> {
+    let mut options = Options::of(&create.with, 1)?;
+    let bytes = options.bytes(COMPOSITE_BYTES)?;
+    options.check_used()?;
+    if columns.iter().any(|c| usize::from(*c) >= table.def().columns.len()) {
+        return Err(SqlError::Unsupported("a composite of expressions".into()));
+    }
+    let name = shown(split_name(table.name()).1).to_string();
+    let found = blocking(move || {
+        let drawn = draw(&snapshot.page_ranges(&table), COMPOSITE_PAGES, u64::from(table.id().raw()));
+        let pages: Vec<_> = drawn.iter().map(|r| r.extent.page(r.first)).collect();
+        Ok(snapshot.composite(&table, &pages, &columns, bytes.into())?)
+    })
+    .await?;
+    let Some(found) = found else {
+        return Err(invalid(format!(
+            "no query has filtered these columns of {name} since the database was opened: run those that the index is for, or name the kinds"
+        )));
+    };
+    if found.columns.is_empty() {
+        return Err(invalid(format!(
+            "no kind leaves out more pages of {name} in {bytes} bytes, for the {} pairs of a query and a page that need not be read",
+            found.unneeded
+        )));
+    }
+    Ok(found.columns.into_iter().unzip())
+}
+
 /// The element of an index without what the page index keeps of it.
 pub(crate) fn without_kind(column: &IndexColumn) -> IndexColumn {
     IndexColumn { operator_class: None, ..column.clone() }
 }
 
 /// `WITH (bytes = n, domain = 'a, b')`.
+/// The sizes are one for all columns, or a list with one for each column that takes one.
 #[derive(Default)]
 struct Options {
-    bytes: Option<u16>,
+    bytes: Vec<u16>,
     domain: Option<Vec<String>>,
-    bytes_used: bool,
+    bytes_used: usize,
     domain_used: bool,
+    is_list: bool,
 }
 
 impl Options {
-    fn of(with: &[Expr]) -> Result<Self, SqlError> {
+    /// Those of an index of so many columns.
+    fn of(with: &[Expr], columns: usize) -> Result<Self, SqlError> {
         let mut options = Self::default();
+        let size = |n: &str| {
+            let what = |_| invalid(format!("bytes = {n}: expected a number from 1 to 1900"));
+            n.parse().map_err(what)
+        };
         for option in with {
             let expected =
                 || invalid(format!("expected bytes = a number or domain = 'a, b', found {option}"));
@@ -94,10 +163,12 @@ impl Options {
                 return Err(expected());
             };
             match (fold(name).as_str(), &value.value) {
-                ("bytes", SqlValue::Number(n, _)) if options.bytes.is_none() => {
-                    let what = |_| invalid(format!("bytes = {n}: expected a number from 1 to 1900"));
-                    let bytes = n.parse().map_err(what)?;
-                    options.bytes = Some(bytes);
+                ("bytes", SqlValue::Number(n, _)) if options.bytes.is_empty() => {
+                    options.bytes = vec![size(n)?; columns];
+                }
+                ("bytes", SqlValue::SingleQuotedString(list)) if options.bytes.is_empty() => {
+                    options.bytes = split(list).iter().map(|n| size(n)).collect::<Result<_, _>>()?;
+                    options.is_list = true;
                 }
                 ("domain", SqlValue::SingleQuotedString(list)) if options.domain.is_none() => {
                     options.domain = Some(split(list));
@@ -113,9 +184,10 @@ impl Options {
     }
 
     fn bytes<T: TryFrom<u16>>(&mut self, usual: T) -> Result<T, SqlError> {
-        self.bytes_used = true;
+        let bytes = self.bytes.get(self.bytes_used).copied();
+        self.bytes_used += 1;
         let out_of_range = |n| invalid(format!("bytes = {n} is out of range"));
-        self.bytes.map_or(Ok(usual), |n| T::try_from(n).map_err(|_| out_of_range(n)))
+        bytes.map_or(Ok(usual), |n| T::try_from(n).map_err(|_| out_of_range(n)))
     }
 
     /// The domain, for one column only.
@@ -127,8 +199,12 @@ impl Options {
     }
 
     fn check_used(&self) -> Result<(), SqlError> {
-        if self.bytes.is_some() && !self.bytes_used {
+        if !self.bytes.is_empty() && self.bytes_used == 0 {
             return Err(invalid("bytes are of prefix, bloom and trigram".into()));
+        }
+        if self.is_list && self.bytes.len() != self.bytes_used {
+            let (named, used) = (self.bytes.len(), self.bytes_used);
+            return Err(invalid(format!("bytes are a list of {named} numbers, but of {used} columns")));
         }
         match self.domain.is_some() {
             true => Err(invalid("a domain is of a bitmap".into())),

@@ -28,22 +28,33 @@ pub(crate) fn options_text(def: &TableDef, index: &IndexDef) -> Option<String> {
     if index.entries == EntryOf::Rows {
         options.push("entries = 'rows'".into());
     }
+    let sizes: Vec<(u16, u16)> = index.summaries.iter().filter_map(size).collect();
+    if sizes.iter().any(|(bytes, usual)| bytes != usual) {
+        let texts: Vec<String> = sizes.iter().map(|(bytes, _)| bytes.to_string()).collect();
+        options.push(match sizes.iter().all(|(bytes, _)| *bytes == sizes[0].0) {
+            true => format!("bytes = {}", texts[0]),
+            false => format!("bytes = '{}'", texts.join(", ")),
+        });
+    }
     for (summary, &column) in index.summaries.iter().zip(&index.columns) {
-        let option = match summary {
-            Summary::Prefix { bytes } if *bytes != PREFIX_BYTES => format!("bytes = {bytes}"),
-            Summary::Bloom { bytes } if *bytes != BLOOM_BYTES => format!("bytes = {bytes}"),
-            Summary::Trigram { bytes } if *bytes != TRIGRAM_BYTES => format!("bytes = {bytes}"),
-            Summary::Bitmap { values } => match domain_texts(def, column, values) {
+        if let Summary::Bitmap { values } = summary {
+            options.push(match domain_texts(def, column, values) {
                 Ok(texts) => format!("domain = '{}'", joined(&texts).replace('\'', "''")),
                 Err(e) => format!("domain: {e}"),
-            },
-            _ => continue,
-        };
-        if !options.contains(&option) {
-            options.push(option);
+            });
         }
     }
     (!options.is_empty()).then(|| format!("({})", options.join(", ")))
+}
+
+/// The bytes that the page index keeps of a column by a kind that takes a size, and those that it has if the index says nothing.
+fn size(summary: &Summary) -> Option<(u16, u16)> {
+    match summary {
+        Summary::Prefix { bytes } => Some((u16::from(*bytes), u16::from(PREFIX_BYTES))),
+        Summary::Bloom { bytes } => Some((*bytes, BLOOM_BYTES)),
+        Summary::Trigram { bytes } => Some((*bytes, TRIGRAM_BYTES)),
+        Summary::Range | Summary::Bitmap { .. } => None,
+    }
 }
 
 /// The texts of a list that commas separate. Blanks around them are dropped; `\` takes the next character as it is.

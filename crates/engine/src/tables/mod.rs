@@ -25,6 +25,7 @@ mod catalog;
 mod check;
 mod check_rows;
 mod collect;
+mod composite;
 mod definition;
 mod delta;
 mod entries;
@@ -42,6 +43,7 @@ mod planted;
 mod planted_cuts;
 mod point;
 mod read;
+mod recent_filters;
 mod scan;
 mod sequences;
 mod snapshot;
@@ -63,6 +65,7 @@ use delta::DueCell;
 use write::{Limits, Merged};
 
 pub(crate) use catalog::{empty_root, known_extents, read as read_catalog};
+pub use composite::Composite;
 pub use definition::{
     COLUMNS_MAX, Changes, ColumnDef, Constraint, Deferral, Encodings, Fill, Hidden, INDEX_COLUMNS_DEFAULT,
     IndexDef, IndexKind, KeyIndex, KeyOrder, Layout, PageBytes, ReferenceAction, Rule, Summary, TableDef,

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::bounds::KnownBounds;
 use super::definition::{Changes, IndexDef, IndexKind, KeyIndex, Layout, Summary, TableDef};
 use super::delta::{Delta, Directory, RowsOf, delta_extent};
+use super::recent_filters::RecentFilters;
 use super::statistics::{TableSize, TableStatistics};
 use crate::storage::columns::PageOwner;
 use crate::{EngineError, Map};
@@ -113,6 +114,8 @@ pub struct Table {
     pub(super) statistics: OnceLock<TableStatistics>,
     /// Bounds of its pages that lookups by key keep.
     pub(super) bounds: KnownBounds,
+    /// The filters that scans of it had last.
+    pub(super) recent_filters: RecentFilters,
     /// What all versions of the table share of its delta, if it has one.
     delta: Option<Arc<Delta>>,
     /// Which of its pages has which rows, once it was read.
@@ -228,6 +231,7 @@ impl Table {
             descriptor,
             statistics: OnceLock::new(),
             bounds: KnownBounds::default(),
+            recent_filters: RecentFilters::default(),
             delta,
             directory: OnceLock::new(),
         }
@@ -256,8 +260,18 @@ impl Table {
         // Keys go from the last one on, unless others say which go.
         key_numbers.truncate(next.def.keys().count());
         let (is_rewritten, bounds_from) = (self.is_rewritten, self.bounds_from);
-        let next =
-            Self { delta, directory, is_rewritten, index_trees, key_numbers, new_keys, bounds_from, ..next };
+        let recent_filters = self.recent_filters.clone();
+        let next = Self {
+            delta,
+            directory,
+            is_rewritten,
+            index_trees,
+            key_numbers,
+            new_keys,
+            bounds_from,
+            recent_filters,
+            ..next
+        };
         next.with_contents(self.rows, self.bytes, self.tail, self.index_pending)
     }
 

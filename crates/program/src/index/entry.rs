@@ -15,8 +15,8 @@ use crate::{ColumnSource, EvalError, ProgramError};
 
 /// Longest entry, in bytes: an index page has 1,024 of them and is shorter than 2 MB.
 pub const ENTRY_BYTES_MAX: usize = 2000;
-/// Bytes of the rows.
-pub(super) const HEADER_BYTES: usize = 4;
+/// Bytes of the rows, before the parts of the kinds.
+pub const HEADER_BYTES: usize = 4;
 
 /// The entry of one page. Its rule determines its length ([`IndexRule::entry_bytes`]).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -344,6 +344,9 @@ impl ExecutionPlan for LodeScanExec {
         let metrics = ScanMetrics::new(&self.metrics, partition);
         if partition == 0 {
             self.spec.counts.with(|q| q.scans += 1);
+            if let Some(filter) = &self.spec.filter {
+                self.spec.snapshot.note_filter(&self.spec.table, filter);
+            }
         }
         let spec = self.spec.clone();
         let mut next: Box<dyn FnMut() -> Result<Next> + Send> = match &self.spec.ordered {

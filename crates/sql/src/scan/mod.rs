@@ -44,7 +44,7 @@ pub(crate) use keys::{JoinKeys, Way};
 pub(crate) use look_up::LookUpScan;
 pub(crate) use ordered::{FirstRows, Ordered};
 pub(crate) use runtime::waits_for_subquery;
-pub(crate) use sample::{MatchedPages, Sample};
+pub(crate) use sample::{MatchedPages, Sample, draw};
 
 use crate::StatementCounts;
 use crate::offload::Offload;

@@ -42,9 +42,9 @@ const DELETES: usize = 8;
 const SEED: u64 = 58;
 
 /// The time of each kind of work, in milliseconds.
-struct Times {
+pub(super) struct Times {
     scan_before: f64,
-    insert: f64,
+    pub(super) insert: f64,
     nodes_read: u64,
     scan: f64,
     delete: f64,
@@ -88,7 +88,8 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-fn times(
+/// What a system takes for all of them, in a rig without this table.
+pub(super) fn times(
     rig: &mut Rig,
     system: &System,
     node_bytes: u64,

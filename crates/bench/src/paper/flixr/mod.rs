@@ -13,6 +13,7 @@ pub mod fig12;
 pub mod fig13;
 pub mod fig4;
 pub mod fig9;
+pub mod kinds;
 pub mod orders;
 pub mod queries;
 mod rig;
@@ -43,6 +44,7 @@ pub const PAPER: Paper = Paper {
         fig13::FIGURE,
         sizes::FIGURE,
         orders::FIGURE,
+        kinds::FIGURE,
         sensitivity::FIGURE,
         tpcc::FIGURE,
     ],

@@ -233,7 +233,8 @@ impl Rig {
         Ok(())
     }
 
-    /// Loads lineitem as a table without a key and without trees, with or without a page index.
+    /// Loads lineitem as a table without a key and without trees, with or without a page index: of l_shipdate, and in the order of the
+    /// generator of l_orderkey too.
     pub(super) fn bare_table(
         &mut self,
         name: &'static str,
@@ -241,8 +242,11 @@ impl Rig {
         has_index: bool,
     ) -> Result<(), BenchError> {
         let of_tpch = TABLES.iter().find(|t| t.name == TABLE).expect("a table of TPC-H");
-        let page_index = if has_index { "l_shipdate" } else { "" };
-        let cluster_by = if order == Order::ByKey { ", cluster_by = 'l_shipdate'" } else { "" };
+        let (cluster_by, keys) = match order {
+            Order::ByKey => (", cluster_by = 'l_shipdate'", "l_shipdate"),
+            Order::Generated => ("", "l_shipdate, l_orderkey"),
+        };
+        let page_index = if has_index { keys } else { "" };
         let options = format!(
             "WITH (layout = 'row', page_bytes = {PAGE_BYTES}, encoding = 'plain', page_index = '{page_index}'{cluster_by})"
         );
@@ -326,8 +330,14 @@ impl Rig {
 
     /// Pages of lineitem.
     pub(super) fn pages(&self) -> u64 {
+        self.pages_and_rows(TABLE).0
+    }
+
+    /// Pages and rows of a table that was loaded.
+    pub(super) fn pages_and_rows(&self, table: &str) -> (u64, u64) {
         let snapshot = self.database().snapshot().expect("a view of the newest commit");
-        snapshot.table(TABLE).expect("it was loaded").pages()
+        let table = snapshot.table(table).expect("it was loaded");
+        (table.pages(), table.rows())
     }
 
     /// Rows of lineitem before the days from `first` on, and within the `days` days from there; all rows.

@@ -5,9 +5,11 @@
 use lode_base::{Profile, VirtualDuration};
 use lode_firmware::DriveOptions;
 
+use super::changes;
 use super::fig9::months;
 use super::rig::{NODES, Rig, TABLE};
 use super::systems::{CLUSTERED, FLIXR_HS, FLIXR_S, LEVELS, System, TREE_OF_PAGES, TREE_OF_ROWS};
+use super::tpcc;
 use crate::BenchError;
 use crate::paper::figure::Figure;
 use crate::paper::row::{Method, Row, X};
@@ -16,9 +18,9 @@ use crate::paper::run::Run;
 /// The figure.
 pub const FIGURE: Figure = Figure {
     name: "sensitivity",
-    about: "Assumed values halved and doubled: scans of a month",
+    about: "Assumed values halved and doubled: scans of a month, inserts, TPC-C",
     claim: "The paper publishes neither what a command costs nor how long a core takes for an entry.",
-    setup: "Eight scans of a month of lineitem at scale 0.05. One value of the profile at a time is halved and doubled. A row is a ratio with the \
+    setup: "Eight scans of a month of lineitem at scale 0.05, ten inserts of ten rows at 0.01, ten transactions on a tenth of a warehouse. One value of the profile at a time is halved and doubled. A row is a ratio with the \
             value as it is, and its note has the other two.",
     expected: "What all configurations pay, such as the time of a command, moves ratios towards 1. The order of the configurations stays.",
     differs: "",
@@ -64,7 +66,9 @@ const ASSUMED: [Assumed; 8] = [
     Assumed { name: "cores index_cycles", scale: |p, x| cycles(&mut p.cores.index_cycles, x) },
 ];
 
+const WORKLOADS: [&str; 3] = ["months", "inserts", "TPC-C"];
 const SCALE: f64 = 0.05;
+const INSERTS: usize = 10;
 const QUICK_SCALE: f64 = 0.01;
 const SYSTEMS: [&System; 6] = [&TREE_OF_ROWS, &FLIXR_S, &FLIXR_HS, &TREE_OF_PAGES, &CLUSTERED, &LEVELS];
 
@@ -79,33 +83,49 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
             (assumed.scale)(&mut profile, factor);
             moved.push(times(run, &profile)?);
         }
-        let winner = |times: &[f64]| {
-            let fastest = SYSTEMS.iter().zip(times).min_by(|a, b| a.1.total_cmp(b.1));
-            fastest.expect("there are some").0.name
-        };
-        let (usually, stays) = (winner(&usual), moved.iter().all(|m| winner(m) == winner(&usual)));
-        for (n, system) in SYSTEMS.iter().enumerate().skip(1) {
-            let ratio = |times: &[f64]| times[0] / times[n];
-            let says = if stays { format!("{usually} wins in all") } else { "the winner changes".into() };
-            let note =
-                format!("{:.3} if halved, {:.3} if doubled; {says}", ratio(&moved[0]), ratio(&moved[1]));
-            let x = X::Name(assumed.name.into());
-            rows.push(Row::new(
-                Method::Executed,
-                system.name,
-                x,
-                "rate beside the tree of rows",
-                "x",
-                ratio(&usual),
-                &note,
-            ));
+        for (w, workload) in WORKLOADS.iter().enumerate() {
+            let moved: Vec<&[f64]> = moved.iter().map(|m| &m[w][..]).collect();
+            rows.extend(of_workload(workload, assumed, &usual[w], &moved));
         }
     }
     Ok(rows)
 }
 
-/// The time that each configuration takes.
-fn times(run: &Run<'_>, profile: &Profile) -> Result<Vec<f64>, BenchError> {
+fn of_workload(workload: &str, assumed: &Assumed, usual: &[f64], moved: &[&[f64]]) -> Vec<Row> {
+    let winner = |times: &[f64]| {
+        let fastest = SYSTEMS.iter().zip(times).min_by(|a, b| a.1.total_cmp(b.1));
+        fastest.expect("there are some").0.name
+    };
+    let (usually, stays) = (winner(usual), moved.iter().all(|m| winner(m) == winner(usual)));
+    let says = if stays { format!("{usually} wins in all") } else { "the winner changes".into() };
+    let row = |(n, system): (usize, &&System)| {
+        let ratio = |times: &[f64]| times[0] / times[n];
+        let note = format!("{:.3} if halved, {:.3} if doubled; {says}", ratio(moved[0]), ratio(moved[1]));
+        let x = X::Name(format!("{workload}: {}", assumed.name));
+        Row::new(Method::Executed, system.name, x, "rate beside the tree of rows", "x", ratio(usual), &note)
+    };
+    SYSTEMS.iter().enumerate().skip(1).map(row).collect()
+}
+
+/// The time that each configuration takes for each workload.
+fn times(run: &Run<'_>, profile: &Profile) -> Result<[Vec<f64>; 3], BenchError> {
+    let percent = run.size(&NODES);
+    Ok([of_months(run, profile)?, of_inserts(run, profile)?, tpcc::times(profile, &SYSTEMS, percent)?])
+}
+
+fn of_inserts(run: &Run<'_>, profile: &Profile) -> Result<Vec<f64>, BenchError> {
+    let mut times = Vec::new();
+    for system in SYSTEMS {
+        run.go_on()?;
+        let mut rig = Rig::with(profile, QUICK_SCALE, DriveOptions::default())?;
+        rig.table(TABLE)?;
+        let (days, node_bytes) = (rig.days(), rig.tree_bytes() * run.size(&NODES) / 100);
+        times.push(changes::times(&mut rig, system, node_bytes, days, INSERTS)?.insert);
+    }
+    Ok(times)
+}
+
+fn of_months(run: &Run<'_>, profile: &Profile) -> Result<Vec<f64>, BenchError> {
     run.go_on()?;
     let scale = if run.quick() { QUICK_SCALE } else { SCALE };
     let mut rig = Rig::with(profile, scale, DriveOptions::default())?;

@@ -48,6 +48,7 @@ const WAREHOUSES: f64 = 32.0;
 /// Those of the paper.
 const PAPER_WAREHOUSES: f64 = 100.0;
 const MEASURED: usize = 60;
+const QUICK_MEASURED: usize = MEASURED / 6;
 const SEED: u64 = 1992;
 const ITEMS: u64 = 100_000;
 const CUSTOMERS: u64 = 30_000;
@@ -131,7 +132,7 @@ impl AtScale for Warehouses {
 }
 
 /// The configurations, by the trees that they need: none, of rows, of pages.
-const BY_TREES: [(Option<&str>, &[&System]); 3] = [
+static BY_TREES: [(Option<&str>, &[&System]); 3] = [
     (Some("rows"), &[&TREE_OF_ROWS, &IDEAL_TREE, &TREE_IN_DRIVE]),
     (Some("pages"), &[&TREE_OF_PAGES]),
     (None, &[&NO_INDEX, &FLIXR_S, &FLIXR_HS, &CLUSTERED, &LEVELS]),
@@ -139,7 +140,7 @@ const BY_TREES: [(Option<&str>, &[&System]); 3] = [
 
 fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     let percent = run.size(&NODES);
-    let measured = if run.quick() { MEASURED / 6 } else { MEASURED };
+    let measured = if run.quick() { QUICK_MEASURED } else { MEASURED };
     let mut took: Vec<(&System, Took)> = Vec::new();
     let mut tree_bytes = 0;
     for (entries, systems) in BY_TREES {
@@ -193,6 +194,29 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     let x = X::Name("TPC-C".into());
     rows.push(Row::new(Method::Arithmetic, "FLIXR-S", x, "entries for a row of stock", "ms", lookup, note));
     Ok(rows)
+}
+
+/// The time of a few transactions by each of these configurations, in milliseconds, with a tenth of a warehouse.
+pub(super) fn times(profile: &Profile, systems: &[&System], percent: u64) -> Result<Vec<f64>, BenchError> {
+    let mut all = Warehouses::at(profile, Warehouses::QUICK_SCALE)?;
+    let mut times = vec![0.0; systems.len()];
+    let mut tree_bytes = 0;
+    for (entries, _) in BY_TREES.iter().filter(|(_, of)| of.iter().any(|s| place(systems, s).is_some())) {
+        tree_bytes = tree_bytes.max(all.with_trees(*entries)?);
+        for (system, n) in of_trees(*entries).filter_map(|s| Some((s, place(systems, s)?))) {
+            times[n] = all.transactions(system, tree_bytes * percent / 100, QUICK_MEASURED)?.ms();
+        }
+    }
+    Ok(times)
+}
+
+fn place(systems: &[&System], system: &System) -> Option<usize> {
+    systems.iter().position(|s| s.name == system.name)
+}
+
+/// The configurations that need these trees.
+fn of_trees(entries: Option<&str>) -> impl Iterator<Item = &'static System> {
+    BY_TREES.iter().filter(move |(e, _)| *e == entries).flat_map(|(_, systems)| systems.iter().copied())
 }
 
 impl Warehouses {
