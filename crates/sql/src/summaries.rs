@@ -121,10 +121,14 @@ pub(crate) async fn chosen(
         )));
     };
     if found.columns.is_empty() {
-        return Err(invalid(format!(
-            "no kind leaves out more pages of {name} in {bytes} bytes, for the {} pairs of a query and a page that need not be read",
-            found.unneeded
-        )));
+        return Err(invalid(match found.unneeded {
+            0 => format!(
+                "filters of late read no page of {name} in vain, of {COMPOSITE_PAGES} pages at most that were tried"
+            ),
+            n => format!(
+                "no kind leaves out any of the {n} pages of {name} that filters of late read in vain, in {bytes} bytes"
+            ),
+        }));
     }
     Ok(found.columns.into_iter().unzip())
 }
