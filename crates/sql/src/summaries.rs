@@ -95,7 +95,7 @@ impl Options {
             };
             match (fold(name).as_str(), &value.value) {
                 ("bytes", SqlValue::Number(n, _)) if options.bytes.is_none() => {
-                    let what = |_| invalid(format!("bytes = {n}: expected a number from 1 to 1900"));
+                    let what = |_| invalid(format!("bytes = {n}: expected a number from 1 to 31900"));
                     let bytes = n.parse().map_err(what)?;
                     options.bytes = Some(bytes);
                 }

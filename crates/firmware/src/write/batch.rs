@@ -85,6 +85,7 @@ impl Writer<'_> {
             check_answer(entries.map(|e| size_of::<IndexedPage>() as u64 + entry_bytes(e)).sum())?;
         }
         let pins = self.pin(&batch, &prepared)?;
+        self.batch_index_room(&batch, &prepared, &pins).inspect_err(|_| self.pages().unpin(&pins))?;
         self.state().begin_action();
         self.place(&batch, &prepared, pins)
             .and_then(|placed| self.stage_current(&batch, &mut prepared, placed))
@@ -104,9 +105,16 @@ impl Writer<'_> {
     }
 
     fn pin(self, batch: &Batch, prepared: &Prepared) -> Result<Pins, FirmwareError> {
-        let writes = batch.writes.iter().zip(&prepared.entries).map(|(p, e)| (p.lpid, e.is_some()));
-        let trims = batch.trims.iter().map(|l| l.extent());
-        self.pages().pin(self.env(), writes, trims.chain(batch.releases.iter().copied()))
+        let writes =
+            batch.writes.iter().zip(&prepared.entries).map(|(p, e)| (p.lpid, e.as_ref().map(|e| e.len())));
+        let (trims, releases) = (batch.trims.iter().copied(), batch.releases.iter().copied());
+        self.pages().pin(self.env(), writes, trims, releases)
+    }
+
+    fn batch_index_room(self, batch: &Batch, prepared: &Prepared, pins: &Pins) -> Result<(), CommandError> {
+        let writes = batch.writes.iter().zip(&prepared.entries);
+        let writes = writes.map(|(p, e)| (p.lpid, e.as_ref().map(|e| e.len())));
+        self.index_room(writes, pins, pages_bytes(batch) as u64, self.record_bytes(batch, prepared))
     }
 
     /// The index entries of a batch, by the rules that are in force once all that is staged is installed.
