@@ -11,7 +11,7 @@ use lode_base::Lpid;
 
 use super::pins::Pinned;
 use super::rules::Rule;
-use super::versions::{Install, OldIndex};
+use super::versions::Install;
 use crate::entry::Entry;
 use crate::planted::{self, Planted, at};
 use crate::record::LoggedIndex;
@@ -49,7 +49,7 @@ pub(crate) fn replace(
         let indexed = old.is_some_and(|e| !e.redo());
         let r = old_rule.filter(|_| indexed)?;
         let index = p.index(change.lpid, r.rule.entry_bytes())?;
-        Some(OldIndex { rule: r.rule.clone(), bytes: index.get(r.number, page)? })
+        Some((r.rule.clone(), index.get(r.number, page)?))
     };
     let trimmed = change.entry.is_none();
     let shown = at!(TrimmedNotKept => !trimmed, true);
