@@ -278,7 +278,7 @@ fn recover(random: &mut Random, mut power: Power, options: &DriveOptions) -> (Dr
 }
 
 fn life(seed: u64) -> (u32, usize) {
-    let eblocks = if seed % 3 == 0 { 40 } else { 120 };
+    let eblocks = [22, 30, 120][seed as usize % 3];
     let geometry = Geometry::new(1, 1, 1, 4096, 4096, 2 << 20, eblocks).unwrap();
     let options = DriveOptions {
         index_cache_bytes: [64 << 10, 4 << 20][seed as usize % 2],
@@ -456,4 +456,98 @@ fn what_a_replaced_rule_took_is_given_back() {
     run(&d, Command::Checkpoint).unwrap();
     sound(&d);
     assert!(live(&d) < plain, "{} bytes", live(&d));
+}
+
+/// Pages of 64 bytes whose entries make index pages of 1 MB each: batches are refused before the drive could not write them any more.
+#[test]
+fn a_drive_keeps_room_for_the_index_pages_of_small_pages() {
+    for writes_max in [1, 7, 80] {
+        let options = DriveOptions { index_cache_bytes: 4 << 20, ..DriveOptions::default() };
+        let medium = Medium::memory(Geometry::new(1, 1, 1, 4096, 4096, 2 << 20, 48).unwrap());
+        let mut d = Drive::format(medium, options).unwrap();
+        let rules = vec![(OwnerId::new(OWNER), Some(with_filter(31_000)))];
+        write(&d, Batch { index_rules: rules, ..Batch::default() }).unwrap();
+        let extents = allocate(&d, OWNER, 8);
+        let all: Vec<Lpid> =
+            extents.iter().flat_map(|e| (0..32).map(|group| e.page(group * 32 + 31))).collect();
+        let mut written = Vec::new();
+        for (n, some) in all.chunks(writes_max).enumerate() {
+            let writes = some.iter().map(|l| table_page(*l, OWNER, &[n as i64])).collect();
+            match write(&d, Batch { writes, ..Batch::default() }) {
+                Ok(_) => written.extend(some),
+                Err(CommandError::OutOfSpace { free_bytes, needed_bytes }) => {
+                    assert!(free_bytes < needed_bytes);
+                    break;
+                }
+                Err(e) => panic!("{e}"),
+            }
+            if n % 3 == 2 {
+                run(&d, Command::Checkpoint).unwrap();
+            }
+        }
+        let least = if writes_max < 80 { 7 } else { 0 };
+        assert!((least..all.len()).contains(&written.len()), "{} pages", written.len());
+        for trims in written.chunks(2).map(<[Lpid]>::to_vec) {
+            // The index pages are as large as before: changes go on, and so do trims.
+            let writes = vec![table_page(trims[0], OWNER, &[7])];
+            write(&d, Batch { writes, ..Batch::default() }).unwrap();
+            write(&d, Batch { trims, ..Batch::default() }).unwrap();
+            d = d.after_power_cut().unwrap().unwrap();
+            assert!(d.info().read_only.is_none());
+            run(&d, Command::Checkpoint).unwrap();
+        }
+        sound(&d);
+        let writes = vec![table_page(all[0], OWNER, &[7])];
+        write(&d, Batch { writes, ..Batch::default() }).expect("there is room again");
+    }
+}
+
+/// The versions of all whole structures with this magic in an image: they follow the magic.
+fn versions(image: &[u8], magic: &[u8]) -> BTreeSet<u16> {
+    let at = image.windows(6).filter(|w| w.starts_with(magic));
+    at.map(|w| u16::from_le_bytes([w[4], w[5]])).collect()
+}
+
+/// Versions of Lode that do not know long entries open every image without them, and refuse the others by their version.
+#[test]
+fn versions_rise_with_the_first_long_entry_and_fall_once_there_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    let d = Drive::create_file(
+        &path,
+        Geometry::new(1, 1, 1, 4096, 4096, 2 << 20, 64).unwrap(),
+        DriveOptions::default(),
+        3,
+    )
+    .unwrap();
+    let extent = allocate(&d, OWNER, 1)[0];
+    let register = |d: &Drive, rule| {
+        let writes = vec![table_page(extent.page(0), OWNER, &[1, 2, 3])];
+        write(d, Batch { index_rules: vec![(OwnerId::new(OWNER), Some(rule))], writes, ..Batch::default() })
+            .unwrap();
+    };
+    let image = || std::fs::read(&path).unwrap();
+    let records = |image: &[u8]| versions(image, b"LCKP");
+    register(&d, with_filter(1900));
+    run(&d, Command::Checkpoint).unwrap();
+    register(&d, rule());
+    let before = image();
+    assert_eq!((records(&before), versions(&before, b"LLOG")), (BTreeSet::from([2]), BTreeSet::from([2])));
+    // The record that has the rule is refused by the version of its log page, before any checkpoint.
+    register(&d, with_filter(3000));
+    assert_eq!(
+        (records(&image()), versions(&image(), b"LLOG")),
+        (BTreeSet::from([2]), BTreeSet::from([2, 3]))
+    );
+    run(&d, Command::Checkpoint).unwrap();
+    assert_eq!(records(&image()), BTreeSet::from([3]));
+    register(&d, rule());
+    d.close().unwrap();
+    assert_eq!(records(&image()), BTreeSet::from([3]), "what the log or the tables had is not looked for");
+    let d = Drive::open_file(&path, DriveOptions::default()).unwrap();
+    register(&d, rule());
+    d.close().unwrap();
+    assert_eq!(records(&image()), BTreeSet::from([2]));
+    let d = Drive::open_file(&path, DriveOptions::default()).unwrap();
+    sound(&d);
 }

@@ -1,4 +1,4 @@
-//! The cache of mapping and index pages, within a budget of memory, and the small table of their homes.
+//! The cache of mapping and index pages, within a budget of memory, with the small table of their homes (`homes.rs`).
 //!
 //! The *home* of an own page is where it lies on the medium.
 //!
@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //!
-//! - A page is changed only under the commit lock, and only while it is pinned.
+//! - A page is changed only under the commit lock, and only while it is pinned; or it becomes vacant, which needs nothing of what it holds.
 //! - Only a page that is neither dirty, pinned nor being flushed is evicted.
 //! - A loaded page enters the cache only if its home did not change while it was read. The reader's epoch keeps that home
 //!   from being programmed again meanwhile.
@@ -349,7 +349,9 @@ impl<T: Resident> PageCache<T> {
 
     /// Sets where a page lies.
     pub(crate) fn set_home(&self, number: u64, home: Option<Entry>) {
-        self.note_parts(number);
+        if home.is_some() {
+            self.note_parts(number);
+        }
         self.homes.write().set(number, home);
     }
 
