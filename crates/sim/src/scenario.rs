@@ -62,6 +62,7 @@ const NAMES: Names = Names {
         "cut with unforced batches, all lost",
         "keys collected",
         "pages read among collected keys",
+        "long index entries answered",
     ],
     last_records: RecoveryReport::RECORD_KINDS,
     faults: &FaultKind::ALL,

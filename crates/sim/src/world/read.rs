@@ -330,6 +330,8 @@ impl World<'_> {
                 && page.indexed_by == rule_then.map(|r| r.number)
                 && page.indexed_by == rule_now.map(|r| r.number)
                 && (is_kept || rule_now.is_none_or(|r| !is_long(&r.rule)));
+            let is_long = entry.as_ref().is_some_and(|e| e.encoded_bytes() > 2000);
+            self.coverage.met_times("long index entries answered", is_long.into());
             match entry {
                 Some(_) if rule_now.is_none_or(|r| r.number > state.commit) => {
                     let what = format!("page {lpid} at commit {} has an entry of a later rule", state.commit);
