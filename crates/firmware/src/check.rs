@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::entry::Entry;
 use crate::log::check_log;
 use crate::own::{OwnKind, PageCache, Resident, TABLES, read_page};
-use crate::pages::{IndexPage, MapPage, Rules};
+use crate::pages::{GROUP_PAGES, MapPage, Rules, index_parts};
 use crate::space::{PageName, State, read_metadata};
 
 /// A walk under way.
@@ -168,28 +168,32 @@ impl Walk<'_> {
                 // It was reported when the page was read at its home.
                 Err(_) => continue,
             };
-            let index = pages.index_page(env, extent).ok().flatten();
-            self.extent(state, extent, &map, index.as_deref(), &rules);
+            let parts = index_parts(extent).enumerate().map(|(part, n)| (n, part as u16 * GROUP_PAGES));
+            for (number, first) in std::iter::once((extent.raw(), 0)).chain(parts) {
+                self.index_page(extent, &map, number, first);
+            }
+            self.extent(state, extent, &map, &rules);
         }
     }
 
-    fn extent(
-        &mut self,
-        state: &CommitState,
-        extent: ExtentId,
-        map: &MapPage,
-        index: Option<&IndexPage>,
-        rules: &Rules,
-    ) {
+    /// An index page has entries of mapped pages only: its first slot is of page `first` of the extent.
+    fn index_page(&mut self, extent: ExtentId, map: &MapPage, number: u64, first: u16) {
+        let env = self.core.env();
+        // One that cannot be read was reported when it was read at its home.
+        let index = self.core.pages().index().get(env.medium(), env.epochs(), number).ok().flatten();
+        for slot in index.iter().flat_map(|index| index.slots()) {
+            if map.load(first + slot).is_none_or(Entry::redo) {
+                let lpid = extent.page(first + slot);
+                self.problem(format!("page {lpid} has an index entry that is not its own"));
+            }
+        }
+    }
+
+    fn extent(&mut self, state: &CommitState, extent: ExtentId, map: &MapPage, rules: &Rules) {
         let core = self.core;
         let owner = core.pages().extents().owner(extent);
         if owner.is_none() && map.mapped().next().is_some() {
             self.problem(format!("extent {extent} has pages and no owner"));
-        }
-        for page in index.into_iter().flat_map(IndexPage::pages) {
-            if map.load(page).is_none_or(Entry::redo) {
-                self.problem(format!("page {} has an index entry that is not its own", extent.page(page)));
-            }
         }
         for (page, entry) in map.mapped() {
             let lpid = extent.page(page);
@@ -208,7 +212,8 @@ impl Walk<'_> {
                 }
             };
             let rule = owner.and_then(|o| rules.get(o)).filter(|_| !entry.redo());
-            let kept = rule.and_then(|r| Some((r, index?.get(r.number, page)?)));
+            let index = |r| core.pages().index_page(core.env(), lpid, r).ok().flatten();
+            let kept = rule.and_then(|r| Some((r, index(r)?.get(r.number, page)?)));
             if let Some((r, kept)) = kept {
                 self.index_entry(lpid, &kept, entry_of(&r.rule, lpid, &bytes).map(|e| e.encode()));
             }

@@ -67,6 +67,24 @@ pub(crate) fn index_rule(columns: &[u16]) -> IndexRule {
     IndexRule::of_kinds(schema(), kinds).expect("the columns are those of the schema")
 }
 
+/// As [`index_rule`], with entries of more than 2,000 bytes; `None` if their index pages do not fit an EBLOCK of so many bytes.
+pub(crate) fn long_index_rule(columns: &[u16], eblock_bytes: u32) -> Option<IndexRule> {
+    let filter_bytes = match eblock_bytes >> 10 {
+        0..128 => return None,
+        128..512 => 2100u16,
+        _ => 7000,
+    };
+    let keeps = *columns.last().expect("a rule has columns");
+    let filter = KeptColumn { column: keeps, form: filter_bytes.to_le_bytes().into() };
+    let kinds: Vec<KindColumns> = vec![(&RANGE, kept(columns)), (&BLOOM, vec![filter])];
+    Some(IndexRule::of_kinds(schema(), kinds).expect("the columns are those of the schema"))
+}
+
+/// Whether entries of a rule are kept by parts of extents.
+pub(crate) fn is_long(rule: &IndexRule) -> bool {
+    rule.entry_bytes() > 2000
+}
+
 impl Content {
     /// Its seed.
     pub(crate) fn seed(&self) -> u64 {

@@ -26,6 +26,9 @@ const CAPACITY_BYTES_MAX: u64 = 16 << 20;
 /// Decides which seeds have unforced batches.
 const UNFORCED_SALT: u64 = 0xf0080;
 const REST_SALT: u64 = 0x2E57;
+/// One seed in so many has index rules with long entries.
+const LONG_ENTRIES_ONCE_IN: u64 = 16;
+const LONG_SALT: u64 = 0x10A6;
 
 /// In runs with unforced batches, about one step in this many is followed by a flush.
 const FLUSH_EVERY: u64 = 8;
@@ -59,6 +62,7 @@ const NAMES: Names = Names {
         "cut with unforced batches, all lost",
         "keys collected",
         "pages read among collected keys",
+        "long index entries answered",
     ],
     last_records: RecoveryReport::RECORD_KINDS,
     faults: &FaultKind::ALL,
@@ -246,7 +250,24 @@ impl Simulated for Scenario {
             g.next(&mut steps);
         }
         steps.truncate(count);
+        if self.seed % LONG_ENTRIES_ONCE_IN == 5 {
+            lengthen_rules(&mut steps, Random::of_seed(self.seed ^ LONG_SALT));
+        }
         steps
+    }
+}
+
+/// Most index rules get long entries. What comes of a seed's other random numbers does not change.
+fn lengthen_rules(steps: &mut [Step], mut r: Random) {
+    for step in steps {
+        let Step::Write { batches, .. } = step else { continue };
+        for rule in batches.iter_mut().filter_map(|b| b.rule.as_mut()) {
+            if let RulePlan::Register(columns) = *rule
+                && !r.once_in(3)
+            {
+                *rule = RulePlan::RegisterLong(columns);
+            }
+        }
     }
 }
 

@@ -244,6 +244,8 @@ pub enum AlignPlan {
 pub enum RulePlan {
     /// Registers a rule for these columns.
     Register(&'static [u16]),
+    /// Registers a rule for these columns whose entries are too long for an index page of a whole extent.
+    RegisterLong(&'static [u16]),
     /// Drops the rule.
     Drop,
 }
@@ -406,6 +408,9 @@ impl fmt::Display for BatchPlan {
         }
         match self.rule {
             Some(RulePlan::Register(columns)) => parts.push(format!("index columns {columns:?}")),
+            Some(RulePlan::RegisterLong(columns)) => {
+                parts.push(format!("index columns {columns:?} with long entries"));
+            }
             Some(RulePlan::Drop) => parts.push("drop the index rule".into()),
             None => {}
         }

@@ -33,8 +33,9 @@ use crate::threads::blocking;
 
 /// The kind that a statement names for a column of a composite.
 const COMPOSITE: &str = "composite";
-/// Bytes that a composite has of each page, if the statement does not say how many.
-const COMPOSITE_BYTES: u16 = 128;
+/// Bytes that a composite has for each 16 KB of a page, and at most, if the statement does not say how many.
+const COMPOSITE_BYTES: u64 = 128;
+const COMPOSITE_BYTES_MAX: u64 = 2000;
 /// Pages by which its kinds are chosen.
 const COMPOSITE_PAGES: u64 = 32;
 
@@ -103,7 +104,9 @@ pub(crate) async fn chosen(
     columns: Vec<u16>,
 ) -> Result<(Vec<u16>, Vec<Summary>), SqlError> {
     let mut options = Options::of(&create.with, 1)?;
-    let bytes = options.bytes(COMPOSITE_BYTES)?;
+    let page_bytes = table.bytes() / table.pages().max(1);
+    let usual = (COMPOSITE_BYTES * page_bytes.div_ceil(16 << 10).max(1)).min(COMPOSITE_BYTES_MAX);
+    let bytes = options.bytes(usual as u16)?;
     options.check_used()?;
     if columns.iter().any(|c| usize::from(*c) >= table.def().columns.len()) {
         return Err(SqlError::Unsupported("a composite of expressions".into()));
@@ -154,7 +157,7 @@ impl Options {
     fn of(with: &[Expr], columns: usize) -> Result<Self, SqlError> {
         let mut options = Self::default();
         let size = |n: &str| {
-            let what = |_| invalid(format!("bytes = {n}: expected a number from 1 to 1900"));
+            let what = |_| invalid(format!("bytes = {n}: expected a number from 1 to 31900"));
             n.parse().map_err(what)
         };
         for option in with {

@@ -97,14 +97,14 @@ impl PageBounds {
     pub(super) fn of(
         rule: &IndexRule,
         key: &[u16],
-        pages: impl FnOnce() -> Result<Vec<IndexedPage>, EngineError>,
+        pages: impl Iterator<Item = Result<IndexedPage, EngineError>>,
     ) -> Result<Option<Self>, EngineError> {
         let is_bounded = |i: &usize| rule.bounded_columns().any(|c| c == key[*i]);
         let columns: Vec<usize> = (0..key.len()).filter(is_bounded).collect();
         if columns.is_empty() {
             return Ok(None);
         }
-        let known = pages()?.into_iter().map(|p| Ok((p.lpid, known(rule, key, &columns, &p)?)));
+        let known = pages.map(|p| p.and_then(|p| Ok((p.lpid, known(rule, key, &columns, &p)?))));
         let sorted = SortedPages::of(known.collect::<Result<Vec<_>, EngineError>>()?);
         Ok(Some(Self { columns, sorted: Arc::new(sorted), changed: BTreeMap::new() }))
     }

@@ -10,6 +10,7 @@ use lode_page::decode_page;
 use lode_program::{IndexEntry, IndexRule};
 
 use super::catalog::TableCatalog;
+use super::collect::index_entries;
 use super::definition::IndexKind;
 use super::read::{self, Whole};
 use super::table::Table;
@@ -68,7 +69,8 @@ fn check_indexes(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> 
             problems.push(format!("table \"{}\": index \"{}\" has no tree", t.name(), index.name));
             continue;
         };
-        for IndexedPage { lpid, .. } in snapshot.view().read_index(t.page_ranges())? {
+        for page in index_entries(snapshot, t, &t.index_rule()?) {
+            let IndexedPage { lpid, .. } = page?;
             let page = read::columns(snapshot, lpid, &index.columns)?;
             let missing = |key: Vec<u8>| Ok(snapshot.get(&tree, &index::entry(key, lpid))?.is_none());
             let missing = index::keys(&page.columns, index).into_iter().map(missing);

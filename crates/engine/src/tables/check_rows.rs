@@ -9,6 +9,7 @@ use lode_page::Value;
 use lode_program::Program;
 
 use crate::EngineError;
+use crate::tables::collect::index_entries;
 use crate::tables::definition::IndexKind;
 use crate::tables::delta::RowId;
 use crate::tables::overlay::id_at;
@@ -28,8 +29,8 @@ pub(in crate::tables) fn check(
         return Ok(());
     }
     let directory = snapshot.directory(t)?;
-    let mut pages: BTreeSet<Lpid> =
-        snapshot.view().read_index(t.page_ranges())?.into_iter().map(|p| p.lpid).collect();
+    let pages = index_entries(snapshot, t, &t.index_rule()?).map(|p| p.map(|p| p.lpid));
+    let mut pages: BTreeSet<Lpid> = pages.collect::<Result<_, _>>()?;
     let mut end: Option<RowId> = None;
     for (&first, span) in directory.spans() {
         if !pages.remove(&span.lpid) {

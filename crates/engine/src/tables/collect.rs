@@ -7,10 +7,26 @@ use super::table::Table;
 use crate::EngineError;
 use crate::trees::Snapshot;
 use lode_command::IndexedPage;
-use lode_program::IndexEntry;
+use lode_program::{IndexEntry, IndexRule};
 
-/// Extents whose entries are read by one command.
+/// Extents whose entries are read by one command, where entries are short.
 const READ_EXTENTS: usize = 16;
+/// The longest short entries: an answer of one command has at most 32 MB of them. Of longer ones fewer are read at a time.
+const SHORT_BYTES_MAX: usize = 2000;
+
+/// The index entries of all pages of a table, read as they are asked for.
+pub(super) fn index_entries<'a>(
+    snapshot: &'a Snapshot,
+    t: &Table,
+    rule: &IndexRule,
+) -> impl Iterator<Item = Result<IndexedPage, EngineError>> + 'a {
+    let at_once = READ_EXTENTS * SHORT_BYTES_MAX / rule.entry_bytes().max(SHORT_BYTES_MAX);
+    let commands: Vec<_> = t.page_ranges().chunks(at_once.max(1)).map(<[_]>::to_vec).collect();
+    commands.into_iter().flat_map(|ranges| match snapshot.view().read_index(ranges) {
+        Ok(pages) => pages.into_iter().map(Ok).collect(),
+        Err(e) => vec![Err(e)],
+    })
+}
 
 impl Snapshot {
     /// Rows, sizes, bounds of values. They are collected from the page index once for each version of a table.
@@ -51,14 +67,12 @@ fn unknown(t: &Table) -> TableStatistics {
 fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineError> {
     let mut stats = TableStatistics::none(t.schema(), t.size());
     let rule = t.index_rule()?;
-    for ranges in t.page_ranges().chunks(READ_EXTENTS) {
-        for IndexedPage { entry, .. } in snapshot.view().read_index(ranges.to_vec())? {
-            // A page without an entry may hold anything.
-            let Some(entry) = entry else { return Ok(unknown(t)) };
-            rule.check(&entry)?;
-            if !stats.widen(&rule, &entry) {
-                return Ok(unknown(t));
-            }
+    for page in index_entries(snapshot, t, &rule) {
+        // A page without an entry may hold anything.
+        let Some(entry) = page?.entry else { return Ok(unknown(t)) };
+        rule.check(&entry)?;
+        if !stats.widen(&rule, &entry) {
+            return Ok(unknown(t));
         }
     }
     stats.name_bounds(t.schema(), &rule);

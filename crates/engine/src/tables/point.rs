@@ -17,11 +17,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use lode_base::Lpid;
-use lode_command::{Answer, CommandError, IndexedPage, PageRange};
+use lode_command::{Answer, CommandError, PageRange};
 use lode_page::{Column, DataType, Value};
 use lode_program::{ColumnSource, CompareOp, Expr, Meter, Passed, Program};
 
 use super::bounds::PageBounds;
+use super::collect::index_entries;
 use super::delta::{RowId, is_delta};
 use super::overlay::values_of_image;
 use super::table::{RowAddress, Table};
@@ -29,8 +30,6 @@ use crate::storage::columns::PageColumns;
 use crate::trees::Snapshot;
 use crate::{EngineError, HostWork};
 
-/// Extents whose index entries are read by one command.
-const READ_EXTENTS: usize = 16;
 /// More pages than this are searched by the drive.
 const PAGES_MAX: u64 = 4;
 impl Snapshot {
@@ -225,14 +224,7 @@ impl Snapshot {
     /// Reads the bounds of all pages of a table; `None` if no key column is in the page index.
     fn read_bounds(&self, t: &Table, key: &[u16]) -> Result<Option<PageBounds>, EngineError> {
         let rule = t.index_rule()?;
-        let entries = || -> Result<Vec<IndexedPage>, EngineError> {
-            let mut pages = Vec::new();
-            for ranges in t.page_ranges().chunks(READ_EXTENTS) {
-                pages.extend(self.view().read_index(ranges.to_vec())?);
-            }
-            Ok(pages)
-        };
-        PageBounds::of(&rule, key, entries)
+        PageBounds::of(&rule, key, index_entries(self, t, &rule))
     }
 
     /// The drive looks for the rows.

@@ -152,6 +152,7 @@ impl<'a> Checkpointer<'a> {
             log,
             root,
             root_generation: self.medium().generation(g.locate(root.ppa(g)).0),
+            long_entries: self.pages().had_long_entries(),
         };
         self.write_record(&record)?;
         self.env().count(Count::Checkpoints, 1);

@@ -217,7 +217,10 @@ impl Checkpointer<'_> {
         let (all, mut pages) = (self.pages(), Vec::new());
         for &kind in kinds {
             let piece = |(number, payload): (usize, Vec<u8>)| OwnPage::piece(kind, number, &payload);
-            let homes = |(number, homes): (usize, Vec<u64>)| OwnPage::piece(kind, number, &words(homes));
+            let homes = |(number, homes): (usize, Option<Vec<u64>>)| match homes {
+                Some(homes) => OwnPage::piece(kind, number, &words(homes)),
+                None => OwnPage { kind, number: number as u64, bytes: None },
+            };
             match kind {
                 OwnKind::MapHomes => pages.extend(all.map().take_dirty_pieces().into_iter().map(homes)),
                 OwnKind::IndexHomes => pages.extend(all.index().take_dirty_pieces().into_iter().map(homes)),

@@ -5,7 +5,8 @@
 //!   | log position | root 8 | its generation 8 |
 //! ```
 //!
-//! The medium keeps it in two slots.
+//! The medium keeps it in two slots. Version 3 is version 2 of a drive that has, or had, index entries of more than 2,000 bytes: versions
+//! of Lode that do not know those refuse it.
 
 use lode_base::Geometry;
 use lode_flash::Generation;
@@ -15,7 +16,9 @@ use crate::entry::Entry;
 use crate::log::{LogPosition, NUMBER_MAX};
 
 const MAGIC: [u8; 4] = *b"LCKP";
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
+/// The version of a drive without long index entries.
+const VERSION_SHORT: u16 = 2;
 const CLEAN: u16 = 1;
 
 /// What a checkpoint record says.
@@ -35,6 +38,8 @@ pub(crate) struct CheckpointRecord {
     pub(crate) log: LogPosition,
     pub(crate) root: Entry,
     pub(crate) root_generation: Generation,
+    /// Whether there are, or were, long index entries.
+    pub(crate) long_entries: bool,
 }
 
 /// Why a record cannot be read.
@@ -52,7 +57,7 @@ impl From<Malformed> for BadRecord {
 impl CheckpointRecord {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut b = MAGIC.to_vec();
-        b.put_u16(VERSION);
+        b.put_u16(if self.long_entries { VERSION } else { VERSION_SHORT });
         b.put_u16(if self.clean { CLEAN } else { 0 });
         b.put_u32(self.epoch);
         b.put_u64(self.commit);
@@ -73,7 +78,7 @@ impl CheckpointRecord {
         if version > VERSION {
             return Err(BadRecord::Newer(version));
         }
-        if version < VERSION || flags & !CLEAN != 0 {
+        if version < VERSION_SHORT || flags & !CLEAN != 0 {
             return Err(t.bad("an unknown version or flag of the checkpoint record").into());
         }
         let (epoch, commit, clock, end) = (t.u32()?, t.u64()?, t.u64()?, t.u64()?);
@@ -88,7 +93,8 @@ impl CheckpointRecord {
         let root = root.ok_or(t.bad("no root"))?;
         let root_generation = Generation::from_raw(t.u64()?);
         t.end()?;
-        Ok(Self { clean: flags & CLEAN != 0, epoch, commit, clock, end, log, root, root_generation })
+        let (clean, long_entries) = (flags & CLEAN != 0, version == VERSION);
+        Ok(Self { clean, epoch, commit, clock, end, log, root, root_generation, long_entries })
     }
 }
 
@@ -115,11 +121,16 @@ mod tests {
             log: LogPosition { lsn: 5, epoch: 2, candidates: [at(1), at(3), at(4)] },
             root,
             root_generation: generation(8),
+            long_entries: false,
         };
-        let b = r.encode();
-        assert!(matches!(CheckpointRecord::decode(&b, &g), Ok(d) if d == r));
-        for n in 0..b.len() {
-            assert!(CheckpointRecord::decode(&b[..n], &g).is_err(), "cut to {n} bytes");
+        for (long_entries, version) in [(false, 2), (true, 3)] {
+            let r = CheckpointRecord { long_entries, ..r.clone() };
+            let b = r.encode();
+            assert_eq!(b[4], version);
+            assert!(matches!(CheckpointRecord::decode(&b, &g), Ok(d) if d == r));
+            for n in 0..b.len() {
+                assert!(CheckpointRecord::decode(&b[..n], &g).is_err(), "cut to {n} bytes");
+            }
         }
     }
 }

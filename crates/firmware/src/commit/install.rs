@@ -69,8 +69,8 @@ pub(super) fn install(env: &Env, pages: &Pages, state: &mut CommitState, a: &Act
 
 /// A page gets an index entry that it was written without.
 fn set_index(pinned: &Pinned, p: &LoggedWrite) {
-    if let (Some(index), Some((rule, bytes))) = (pinned.index(), &p.index) {
-        index.set(*rule, p.lpid.page(), bytes);
+    if let Some(index) = &p.index {
+        pinned.set_index(p.lpid, index);
         pinned.map().store(p.lpid.page(), Some(p.entry));
     }
 }
@@ -154,6 +154,7 @@ fn commit(env: &Env, pages: &Pages, state: &mut CommitState, c: &Commit, a: &Act
                 change(p, old_rule, &Change { lpid: extent.page(page), entry: None, index: None });
             }
         }
+        pages.drop_parts(extent);
         pages.extents_mut().release(extent, c.number);
     }
     pages.changed(&a.pins);

@@ -77,6 +77,9 @@ impl Committer<'_> {
         let mut next = || self.state().eblocks.take_for_log(medium);
         let channel = g.channel_of(log.position().candidates[0].eblock);
         let before = log.position().lsn;
+        if self.pages().had_long_entries() {
+            log.has_long_entries();
+        }
         let appended = log.append(medium, group, &mut next);
         let failed = log.take_failed();
         self.env().count(Count::ProgramFailures, failed.len() as u64);

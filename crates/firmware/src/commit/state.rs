@@ -183,6 +183,11 @@ impl CommitState {
         self.log.installed()
     }
 
+    /// Bytes of the records that are staged, about.
+    pub(crate) fn staged_bytes(&self) -> u64 {
+        self.staged.bytes
+    }
+
     /// The LSN as of which a page of the drive's own is taken now: all later records get higher ones.
     pub(crate) fn as_of(&mut self) -> u64 {
         self.log.as_of()

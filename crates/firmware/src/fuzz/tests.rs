@@ -189,6 +189,7 @@ fn checkpoint() -> impl Strategy<Value = CheckpointRecord> {
         log,
         root,
         root_generation: Generation::from_raw(raw),
+        long_entries: raw % 2 == 1,
     })
 }
 

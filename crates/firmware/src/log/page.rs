@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0   magic "LLOG"     4
-//!   4   version          2
+//!   4   version          2   3 once there were index entries of more than 2,000 bytes; 2 before
 //!   6   flags            1   1: a group begins here, 2: it ends here
 //!   7   copy             1   0, or 1 in the second copy
 //!   8   generation       8   of this EBLOCK
@@ -25,7 +25,9 @@ use super::candidate::{CANDIDATES, Candidate};
 use crate::codec::Take;
 
 pub(super) const MAGIC: [u8; 4] = *b"LLOG";
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
+/// The version of pages of a drive without long index entries.
+pub(super) const VERSION_SHORT: u16 = 2;
 pub(crate) const PAYLOAD_AT: usize = 96;
 /// Most copies of a page.
 pub(super) const COPIES_MAX: u32 = 2;
@@ -37,6 +39,7 @@ const _: () = assert!(40 + CANDIDATES * Candidate::BYTES + 4 == CRC_AT && CRC_AT
 /// The header of a log page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogPage {
+    pub(super) version: u16,
     pub(super) first: bool,
     pub(super) last: bool,
     pub(super) copy: u8,
@@ -59,7 +62,7 @@ impl LogPage {
         assert!(payload.len() <= page.len() - PAYLOAD_AT, "a payload fits its log page");
         assert!(self.copy < self.copies, "copy {} of {}", self.copy, self.copies);
         page[..4].copy_from_slice(&MAGIC);
-        page[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        page[4..6].copy_from_slice(&self.version.to_le_bytes());
         page[6] = if self.first { FIRST } else { 0 } | if self.last { LAST } else { 0 };
         page[7] = self.copy;
         page[8..16].copy_from_slice(&self.generation.raw().to_le_bytes());
@@ -92,22 +95,22 @@ impl LogPage {
             let next = [Candidate::take(&mut t)?, Candidate::take(&mut t)?, Candidate::take(&mut t)?];
             let (copies, zero) = (t.u8()?, t.raw(3)?);
             let (first, last) = (flags & FIRST != 0, flags & LAST != 0);
-            let p = Self { first, last, copy, copies, generation, lsn, durable, epoch, next };
+            let p = Self { version, first, last, copy, copies, generation, lsn, durable, epoch, next };
             let sane = flags & !(FIRST | LAST) == 0
                 && zero == [0; 3]
                 && copy < copies
                 && u32::from(copies) <= COPIES_MAX
                 && len <= page.len() - PAYLOAD_AT;
-            Ok::<_, crate::codec::Malformed>((version, sane, len, p, t.u32()?))
+            Ok::<_, crate::codec::Malformed>((sane, len, p, t.u32()?))
         };
-        let (version, sane, len, p, crc) = fields().expect("a header is 96 bytes");
+        let (sane, len, p, crc) = fields().expect("a header is 96 bytes");
         if crc != checksum(at, page) {
             return Ok(None);
         }
-        if version > VERSION {
-            return Err(version);
+        if p.version > VERSION {
+            return Err(p.version);
         }
-        if version < VERSION || !sane {
+        if p.version < VERSION_SHORT || !sane {
             return Ok(None);
         }
         Ok(Some((p, &page[PAYLOAD_AT..PAYLOAD_AT + len])))
@@ -142,6 +145,7 @@ mod tests {
             wblock: n,
         };
         LogPage {
+            version: VERSION_SHORT,
             first: true,
             last: false,
             copy: 1,
@@ -183,7 +187,7 @@ mod tests {
             LogPage::decode(at, &b).map(|p| p.is_some())
         };
         assert_eq!(decode(|_| {}), Ok(true));
-        assert_eq!(decode(|b| b[4] = 3), Err(3));
+        assert_eq!((decode(|b| b[4] = 3), decode(|b| b[4] = 4)), (Ok(true), Err(4)));
         assert_eq!(decode(|b| b[4] = 1), Ok(false));
         assert_eq!(decode(|b| b[6] = 4), Ok(false));
         assert_eq!(decode(|b| b[7] = 2), Ok(false), "the third of two copies");

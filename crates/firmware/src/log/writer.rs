@@ -19,7 +19,7 @@ use lode_flash::Generation;
 use super::buffer;
 use super::candidate::{CANDIDATES, Candidate, LogPosition};
 use super::medium::LogMedium;
-use super::page::{COPIES_MAX, LogPage, PAYLOAD_AT};
+use super::page::{COPIES_MAX, LogPage, PAYLOAD_AT, VERSION, VERSION_SHORT};
 use super::reader::{LogEnd, Pages};
 use super::trail::{Stretch, Trail};
 use crate::FirmwareError;
@@ -50,6 +50,8 @@ pub(crate) struct LogWriter {
     left: Option<Left>,
     /// Records that are durable in the power-protected buffer, and will be the next page.
     pending: Vec<u8>,
+    /// The version of the pages.
+    version: u16,
 }
 
 /// WBLOCKs of an ended EBLOCK.
@@ -90,7 +92,13 @@ impl LogWriter {
             failed: Vec::new(),
             left: None,
             pending: Vec::new(),
+            version: VERSION_SHORT,
         }
+    }
+
+    /// From now on, pages may have long index entries.
+    pub(crate) fn has_long_entries(&mut self) {
+        self.version = VERSION;
     }
 
     /// Takes over the EBLOCKs and groups of the log that was read up to this writer's position. All of it is durable.
@@ -359,6 +367,7 @@ impl LogWriter {
             let payload = &a.group[from..a.group.len().min(from + payload_bytes)];
             let candidate = candidate.plus(i * fit.copies);
             let mut p = LogPage {
+                version: self.version,
                 first: lsn == a.first,
                 last: lsn == a.last,
                 copy: 0,

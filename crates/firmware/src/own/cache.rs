@@ -1,4 +1,4 @@
-//! The cache of mapping and index pages, within a budget of memory, and the small table of their homes.
+//! The cache of mapping and index pages, within a budget of memory, with the small table of their homes (`homes.rs`).
 //!
 //! The *home* of an own page is where it lies on the medium.
 //!
@@ -10,14 +10,13 @@
 //!
 //! Invariants:
 //!
-//! - A page is changed only under the commit lock, and only while it is pinned.
+//! - A page is changed only under the commit lock, and only while it is pinned; or it becomes vacant, which needs nothing of what it holds.
 //! - Only a page that is neither dirty, pinned nor being flushed is evicted.
 //! - A loaded page enters the cache only if its home did not change while it was read. The reader's epoch keeps that home
 //!   from being programmed again meanwhile.
 //! - A page whose flush failed is dirty again.
 //! - A page that became vacant stays in the cache until it is flushed, which takes its home away.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -25,7 +24,8 @@ use lode_base::Geometry;
 use lode_flash::Medium;
 use parking_lot::RwLock;
 
-use super::kind::{OwnKind, TABLE_PIECE_ENTRIES};
+use super::homes::Homes;
+use super::kind::{OwnKind, PARTS_FROM};
 use super::page;
 use crate::FirmwareError;
 use crate::entry::Entry;
@@ -62,19 +62,6 @@ struct CachedPage<T> {
     recent: AtomicBool,
 }
 
-#[derive(Default)]
-struct Homes {
-    entries: Vec<u64>,
-    /// Pieces of the small table that changed since they were written.
-    dirty: BTreeSet<usize>,
-    /// Bytes of all pages that have a home.
-    bytes: u64,
-}
-
-fn word_bytes(word: u64) -> u64 {
-    Entry::from_word(word).map_or(0, |e| e.cells_bytes().into())
-}
-
 /// The number of a page, and its bytes as they are to be flushed: none of a vacant page.
 pub(crate) type PageImage = (u64, Option<Vec<u8>>);
 
@@ -85,6 +72,8 @@ pub(crate) struct PageCache<T> {
     bytes: AtomicUsize,
     dirty_bytes: AtomicUsize,
     hand: AtomicUsize,
+    /// Whether there may be pages of parts of extents. It stays once there was one.
+    has_parts: AtomicBool,
 }
 
 impl<T: Resident> PageCache<T> {
@@ -96,6 +85,7 @@ impl<T: Resident> PageCache<T> {
             bytes: AtomicUsize::new(0),
             dirty_bytes: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
+            has_parts: AtomicBool::new(false),
         }
     }
 
@@ -105,7 +95,7 @@ impl<T: Resident> PageCache<T> {
 
     /// Where page `number` lies, if it was ever written.
     pub(crate) fn home(&self, number: u64) -> Option<Entry> {
-        self.homes.read().entries.get(number as usize).copied().and_then(Entry::from_word)
+        self.homes.read().get(number)
     }
 
     /// The page, loaded if need be; `None` when there is none.
@@ -169,6 +159,18 @@ impl<T: Resident> PageCache<T> {
         }
     }
 
+    fn note_parts(&self, number: u64) {
+        if number >= PARTS_FROM {
+            self.has_parts.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there may be pages of parts of extents.
+    #[inline]
+    pub(crate) fn has_parts(&self) -> bool {
+        self.has_parts.load(Ordering::Relaxed)
+    }
+
     fn load(&self, medium: &Medium, number: u64, home: Entry) -> Result<T, FirmwareError> {
         let bytes = page::read(medium, T::KIND, number, home)?;
         T::decode(&bytes, medium.geometry()).map_err(|what| {
@@ -178,6 +180,7 @@ impl<T: Resident> PageCache<T> {
     }
 
     fn insert(&self, shard: &mut FastMap<u64, CachedPage<T>>, number: u64, page: Arc<T>, pins: u32) {
+        self.note_parts(number);
         let bytes = page.memory_bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let held =
@@ -232,7 +235,10 @@ impl<T: Resident> PageCache<T> {
     /// A pinned page was changed: it is dirty, and may take more or less memory.
     pub(crate) fn changed(&self, number: u64) {
         let mut shard = self.shard(number).write();
-        let h = shard.get_mut(&number).expect("a page that is changed is in memory");
+        self.mark_changed(shard.get_mut(&number).expect("a page that is changed is in memory"));
+    }
+
+    fn mark_changed(&self, h: &mut CachedPage<T>) {
         let bytes = h.page.memory_bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);
@@ -242,6 +248,20 @@ impl<T: Resident> PageCache<T> {
         }
         h.bytes = bytes;
         h.dirty = true;
+    }
+
+    /// Page `number`, if there is one, becomes vacant without being read: `empty` empties the page in memory. To be called under the
+    /// commit lock.
+    pub(crate) fn vacate(&self, number: u64, vacant: impl Fn() -> T, empty: impl Fn(&T)) {
+        let mut shard = self.shard(number).write();
+        match shard.get(&number) {
+            // Its home is taken away already, or never was.
+            Some(h) if h.page.is_vacant() => return,
+            Some(h) => empty(&h.page),
+            None if self.home(number).is_some() => self.insert(&mut shard, number, Arc::new(vacant()), 0),
+            None => return,
+        }
+        self.mark_changed(shard.get_mut(&number).expect("it was just there"));
     }
 
     /// Marks a page dirty, if there is one, so that it is written elsewhere.
@@ -329,19 +349,10 @@ impl<T: Resident> PageCache<T> {
 
     /// Sets where a page lies.
     pub(crate) fn set_home(&self, number: u64, home: Option<Entry>) {
-        let mut homes = self.homes.write();
-        let at = number as usize;
-        if homes.entries.len() <= at {
-            if home.is_none() {
-                return;
-            }
-            homes.entries.resize(at + 1, 0);
+        if home.is_some() {
+            self.note_parts(number);
         }
-        let old = std::mem::replace(&mut homes.entries[at], home.map_or(0, Entry::word));
-        homes.bytes = homes.bytes + home.map_or(0, |e| u64::from(e.cells_bytes())) - word_bytes(old);
-        homes.dirty.insert(at / TABLE_PIECE_ENTRIES);
-        // The table ends with the last home.
-        while homes.entries.pop_if(|w| *w == 0).is_some() {}
+        self.homes.write().set(number, home);
     }
 
     /// Evicts clean pages that were not used lately, until the rest fits the budget, or after one round over all pages.
@@ -363,60 +374,45 @@ impl<T: Resident> PageCache<T> {
 
     /// Numbers of the pages whose homes `which` picks.
     pub(crate) fn at_home_in(&self, which: impl Fn(Entry) -> bool) -> Vec<u64> {
-        let homes = self.homes.read();
-        let lies = |&(_, &w): &(usize, &u64)| Entry::from_word(w).is_some_and(&which);
-        homes.entries.iter().enumerate().filter(lies).map(|(n, _)| n as u64).collect()
+        self.homes.read().iter().filter(|&(_, home)| which(home)).map(|(n, _)| n).collect()
     }
 
-    /// The changed pieces of the small table: their numbers and words. They count as written from now on.
-    pub(crate) fn take_dirty_pieces(&self) -> Vec<(usize, Vec<u64>)> {
-        let mut homes = self.homes.write();
-        let dirty = std::mem::take(&mut homes.dirty);
-        let piece = |p: usize| {
-            let from = (p * TABLE_PIECE_ENTRIES).min(homes.entries.len());
-            homes.entries[from..(from + TABLE_PIECE_ENTRIES).min(homes.entries.len())].to_vec()
-        };
-        dirty.into_iter().map(|p| (p, piece(p))).collect()
+    /// The changed pieces of the small table: their numbers and words, none of a piece of parts without homes. They count as written from
+    /// now on.
+    pub(crate) fn take_dirty_pieces(&self) -> Vec<(usize, Option<Vec<u64>>)> {
+        self.homes.write().take_dirty_pieces()
     }
 
     /// A piece is to be written again.
     pub(crate) fn mark_piece_dirty(&self, piece: usize) {
-        self.homes.write().dirty.insert(piece);
+        self.homes.write().mark_piece_dirty(piece);
     }
 
     pub(crate) fn has_dirty(&self) -> bool {
-        self.dirty_bytes.load(Ordering::Relaxed) > 0 || !self.homes.read().dirty.is_empty()
+        self.dirty_bytes.load(Ordering::Relaxed) > 0 || self.homes.read().is_dirty()
     }
 
     /// Sets a piece of the small table as recovery found it.
     pub(crate) fn restore_piece(&self, piece: usize, words: &[u64]) {
-        let mut homes = self.homes.write();
-        // The table ends with the last home, though more was written once.
-        let Some(last) = words.iter().rposition(|&w| w != 0) else { return };
-        let words = &words[..=last];
-        let from = piece * TABLE_PIECE_ENTRIES;
-        if homes.entries.len() < from + words.len() {
-            homes.entries.resize(from + words.len(), 0);
-        }
-        homes.entries[from..from + words.len()].copy_from_slice(words);
-        homes.bytes += words.iter().map(|&w| word_bytes(w)).sum::<u64>();
+        self.note_parts(Homes::first_of(piece));
+        self.homes.write().restore_piece(piece, words);
     }
 
-    /// Numbers that a page may have: all below this.
+    /// Numbers that a page of an extent may have: all below this.
     pub(crate) fn numbers(&self) -> u64 {
-        let held = self.shards.iter().filter_map(|s| s.read().keys().max().copied()).max();
-        (self.homes.read().entries.len() as u64).max(held.map_or(0, |n| n + 1))
+        let last = |s: &RwLock<FastMap<u64, _>>| s.read().keys().copied().filter(|n| *n < PARTS_FROM).max();
+        let held = self.shards.iter().filter_map(last).max();
+        self.homes.read().extent_entries().max(held.map_or(0, |n| n + 1))
     }
 
-    /// Entries of the small table.
+    /// Entries of the small table, up to the last extent that has a home.
     pub(crate) fn table_entries(&self) -> u64 {
-        self.homes.read().entries.len() as u64
+        self.homes.read().extent_entries()
     }
 
     /// Bytes that all pages would take on the medium, about.
     pub(crate) fn media_bytes(&self) -> u64 {
-        let homes = self.homes.read();
-        homes.bytes + homes.entries.len() as u64 * 8 + self.dirty_bytes.load(Ordering::Relaxed) as u64
+        self.homes.read().media_bytes() + self.dirty_bytes.load(Ordering::Relaxed) as u64
     }
 
     /// Totals match the pages. Without an action `under_way`, nothing is pinned or being flushed.
@@ -433,13 +429,7 @@ impl<T: Resident> PageCache<T> {
         }
         assert_eq!(bytes, self.bytes.load(Ordering::Relaxed), "memory of {}s", T::KIND);
         assert_eq!(dirty, self.dirty_bytes.load(Ordering::Relaxed), "memory of dirty {}s", T::KIND);
-        let homes = self.homes.read();
-        assert_eq!(
-            homes.bytes,
-            homes.entries.iter().map(|&w| word_bytes(w)).sum::<u64>(),
-            "homes of {}s",
-            T::KIND
-        );
+        self.homes.read().check_invariants(T::KIND);
     }
 }
 
@@ -592,7 +582,7 @@ mod tests {
             assert_eq!(r.cache.dirty(), [1]);
             r.write(1);
             let c = PageCache::new(0);
-            c.restore_piece(0, &r.cache.take_dirty_pieces()[0].1);
+            c.restore_piece(0, r.cache.take_dirty_pieces()[0].1.as_ref().unwrap());
             r.cache = c;
         }
         assert_eq!(r.get(1), r.entry(300));
@@ -666,7 +656,7 @@ mod tests {
             let pieces = r.cache.take_dirty_pieces();
             let mut words = vec![0; 2000 - 1024];
             words.push(home.word());
-            assert!(pieces == [(1, words.clone())]);
+            assert!(pieces == [(1, Some(words.clone()))]);
             assert!(!r.cache.has_dirty() && r.cache.take_dirty_pieces().is_empty());
             let found = PageCache::<MapPage>::new(0);
             found.restore_piece(1, &words);
@@ -680,7 +670,7 @@ mod tests {
         r.write(3);
         let pieces = r.cache.take_dirty_pieces();
         assert_eq!(
-            pieces.iter().map(|(p, words)| (*p, words.len())).collect::<Vec<_>>(),
+            pieces.iter().map(|(p, words)| (*p, words.as_ref().unwrap().len())).collect::<Vec<_>>(),
             [(0, 1024), (1, 977)]
         );
     }

@@ -10,6 +10,12 @@ use std::fmt;
 /// Entries in one piece of a table of homes, or of the table of owners.
 pub(crate) const TABLE_PIECE_ENTRIES: usize = 1024;
 
+/// Own pages of extents are numbered by extent. Those of parts of extents, which only index pages have, are numbered from here on: 32
+/// to an extent.
+pub(crate) const PARTS_FROM: u64 = 1 << 47;
+/// The first piece of a table of homes that is of parts.
+pub(crate) const PART_PIECES_FROM: usize = PARTS_FROM as usize / TABLE_PIECE_ENTRIES;
+
 /// What an own page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum OwnKind {

@@ -10,12 +10,13 @@
 //! Source: ELEOS §III-B (mapping, small and tiny table), §VIII-B (tables are flushed as pages of the log-structured store).
 
 mod cache;
+mod homes;
 mod kind;
 mod page;
 mod tables;
 
 pub(crate) use cache::{PageCache, Resident};
-pub(crate) use kind::{OwnKind, TABLE_PIECE_ENTRIES, TABLES};
+pub(crate) use kind::{OwnKind, PART_PIECES_FROM, PARTS_FROM, TABLE_PIECE_ENTRIES, TABLES};
 pub(crate) use tables::Tables;
 
 pub(crate) use page::{encode as encode_page, read as read_page};

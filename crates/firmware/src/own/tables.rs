@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!   root:   7 x ( count 4 | mapping entries 8 each ) | count 4 | EBLOCK 4, generation 8 | ...
+//!           and only if the page index has parts of extents:   count 4 | piece of their homes 8, mapping entry 8 | ...
 //! ```
 //!
 //! Invariant: what only the checkpoint on the medium names (`superseded`) stays until the next checkpoint is durable.
 
+use std::collections::BTreeMap;
+
 use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
 
-use super::kind::{OwnKind, TABLES};
+use super::kind::{OwnKind, PART_PIECES_FROM, TABLES};
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
 
@@ -18,6 +21,8 @@ use crate::entry::Entry;
 pub(crate) struct Tables {
     /// The homes of the pieces of each table, as words; 0: the piece is not there.
     homes: [Vec<u64>; TABLES.len()],
+    /// The homes of the pieces of the table of index pages that are of parts of extents.
+    parts: BTreeMap<usize, Entry>,
     root: Option<Entry>,
     /// Pages that only the checkpoint on the medium names: pinned until the next is durable.
     superseded: Vec<Entry>,
@@ -57,14 +62,34 @@ impl Tables {
     /// The pieces of a table and where they lie.
     pub(crate) fn pieces(&self, kind: OwnKind) -> impl Iterator<Item = (usize, Entry)> {
         let homes = self.homes[Self::table(kind)].iter().enumerate();
-        homes.filter_map(|(i, &w)| Some((i, Entry::from_word(w)?)))
+        let parts = self.parts.iter().filter(move |_| kind == OwnKind::IndexHomes);
+        homes.filter_map(|(i, &w)| Some((i, Entry::from_word(w)?))).chain(parts.map(|(&i, &e)| (i, e)))
+    }
+
+    /// How many pieces are of parts of extents.
+    pub(crate) fn part_pieces(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn is_of_parts(kind: OwnKind, piece: usize) -> bool {
+        kind == OwnKind::IndexHomes && piece >= PART_PIECES_FROM
     }
 
     pub(crate) fn home(&self, kind: OwnKind, piece: usize) -> Option<Entry> {
+        if Self::is_of_parts(kind, piece) {
+            return self.parts.get(&piece).copied();
+        }
         self.homes[Self::table(kind)].get(piece).copied().and_then(Entry::from_word)
     }
 
     pub(crate) fn set(&mut self, kind: OwnKind, piece: usize, home: Option<Entry>) {
+        if Self::is_of_parts(kind, piece) {
+            match home {
+                Some(home) => self.parts.insert(piece, home),
+                None => self.parts.remove(&piece),
+            };
+            return;
+        }
         let homes = &mut self.homes[Self::table(kind)];
         if homes.len() <= piece {
             homes.resize(piece + 1, 0);
@@ -84,6 +109,13 @@ impl Tables {
         for (e, generation) in generations {
             b.put_u32(e.raw());
             b.put_u64(generation.raw());
+        }
+        if !self.parts.is_empty() {
+            b.put_u32(self.parts.len() as u32);
+            for (&piece, home) in &self.parts {
+                b.put_u64(piece as u64);
+                b.put_u64(home.word());
+            }
         }
         b
     }
@@ -107,8 +139,27 @@ impl Tables {
         for _ in 0..t.count(12)? {
             generations.push((t.eblock(g)?, Generation::from_raw(t.u64()?)));
         }
+        if t.left() > 0 {
+            tables.parts = parts(t, g)?;
+        }
         t.end()?;
         Ok((tables, generations))
+    }
+}
+
+/// The pieces of homes of parts: some, which ascend.
+fn parts(t: &mut Take<'_>, g: &Geometry) -> Result<BTreeMap<usize, Entry>, Malformed> {
+    let mut parts = BTreeMap::new();
+    for _ in 0..t.count(16)? {
+        let (piece, home) = (t.u64()? as usize, Entry::check(t.u64()?, g).map_err(|what| t.bad(what))?);
+        let ascends = parts.last_key_value().is_none_or(|(&last, _)| piece > last);
+        let is_one = (PART_PIECES_FROM..2 * PART_PIECES_FROM).contains(&piece) && ascends;
+        let home = home.filter(|_| is_one).ok_or(t.bad("an impossible piece of the table of index pages"))?;
+        parts.insert(piece, home);
+    }
+    match parts.is_empty() {
+        true => Err(t.bad("an empty list of pieces")),
+        false => Ok(parts),
     }
 }
 
@@ -124,6 +175,18 @@ mod tests {
         tables.set(OwnKind::Owners, 3, Some(root));
         let generations = vec![(EblockId::new(2), Generation::from_raw(8))];
         let b = tables.encode(&generations);
-        assert_eq!(Tables::decode(&b, root, &g), Ok((tables, generations)));
+        assert_eq!(Tables::decode(&b, root, &g), Ok((tables.clone(), generations.clone())));
+        // Pieces of parts of extents come behind, if there are any.
+        let pieces = [PART_PIECES_FROM, PART_PIECES_FROM + (1 << 33)];
+        pieces.into_iter().for_each(|p| tables.set(OwnKind::IndexHomes, p, Some(root)));
+        let with = tables.encode(&generations);
+        assert_eq!((&with[..b.len()], with.len()), (&b[..], b.len() + 4 + 2 * 16));
+        assert_eq!(Tables::decode(&with, root, &g), Ok((tables.clone(), generations.clone())));
+        assert!(tables.pieces(OwnKind::IndexHomes).map(|p| p.0).eq(pieces));
+        for n in (0..with.len()).filter(|n| *n != b.len()) {
+            assert!(Tables::decode(&with[..n], root, &g).is_err(), "cut to {n} bytes");
+        }
+        pieces.into_iter().for_each(|p| tables.set(OwnKind::IndexHomes, p, None));
+        assert_eq!(tables.encode(&generations), b);
     }
 }

@@ -11,7 +11,7 @@ use lode_base::Lpid;
 
 use super::pins::Pinned;
 use super::rules::Rule;
-use super::versions::{Install, OldIndex};
+use super::versions::Install;
 use crate::entry::Entry;
 use crate::planted::{self, Planted, at};
 use crate::record::LoggedIndex;
@@ -47,18 +47,17 @@ pub(crate) fn replace(
     }
     let old_index = || {
         let indexed = old.is_some_and(|e| !e.redo());
-        let (r, index) = (old_rule.filter(|_| indexed)?, p.index()?);
-        Some(OldIndex { rule: r.rule.clone(), bytes: index.get(r.number, page)? })
+        let r = old_rule.filter(|_| indexed)?;
+        let index = p.index(change.lpid, r.rule.entry_bytes())?;
+        Some((r.rule.clone(), index.get(r.number, page)?))
     };
     let trimmed = change.entry.is_none();
     let shown = at!(TrimmedNotKept => !trimmed, true);
     let pinned = shown && install.save(change.lpid, old, trimmed, old_index);
-    if let Some(index) = p.index() {
-        planted::unless(Planted::IndexKept, || index.clear(page));
-    }
+    planted::unless(Planted::IndexKept, || p.clear_index(change.lpid));
     p.map().store(page, change.entry);
-    if let (Some(index), Some((rule, bytes))) = (p.index(), change.index) {
-        index.set(*rule, page, bytes);
+    if let Some(index) = change.index {
+        p.set_index(change.lpid, index);
     }
     old.map(|entry| Replaced { entry, pinned })
 }

@@ -12,6 +12,7 @@ use lode_base::OwnerId;
 use lode_program::IndexRule;
 use parking_lot::RwLock;
 
+use super::index::is_long;
 use crate::codec::{Malformed, Put, Take};
 use crate::planted::{self, Planted, at};
 
@@ -21,6 +22,8 @@ pub(crate) struct CurrentRules {
     rules: RwLock<Arc<Rules>>,
     /// Whether they changed since they were written.
     changed: AtomicBool,
+    /// Whether a rule has, or had, long entries.
+    had_long: AtomicBool,
 }
 
 impl CurrentRules {
@@ -37,7 +40,20 @@ impl CurrentRules {
 
     /// Sets the rules as recovery found them.
     pub(crate) fn restore(&self, rules: Arc<Rules>) {
+        if rules.0.values().any(|r| is_long(r.rule.entry_bytes())) {
+            self.note_long();
+        }
         *self.rules.write() = rules;
+    }
+
+    /// A rule with long entries is about to be logged.
+    pub(crate) fn note_long(&self) {
+        self.had_long.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there are rules with long entries, or were since the drive was opened.
+    pub(crate) fn had_long(&self) -> bool {
+        self.had_long.load(Ordering::Relaxed)
     }
 
     /// The rules are to be written again.

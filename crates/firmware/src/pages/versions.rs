@@ -25,6 +25,7 @@ use lode_base::{CommitNo, Lpid, ViewId};
 use lode_program::IndexRule;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use super::index::is_long;
 use crate::entry::Entry;
 use crate::planted::at;
 use lode_base::fast::FastMap;
@@ -32,11 +33,28 @@ use lode_base::fast::FastMap;
 const SHARDS: u64 = 64;
 const SLOT_BITS: u32 = 16;
 
+/// Memory for long index entries of old versions, in bytes. A version without its entry is never skipped.
+const LONG_BYTES_MAX: usize = 64 << 20;
+
 /// The index entry of an old version, and the rule that made it.
 #[derive(Clone)]
 pub(crate) struct OldIndex {
     pub(crate) rule: Arc<IndexRule>,
     pub(crate) bytes: Box<[u8]>,
+    /// Counts the bytes of a long entry.
+    _counted: Option<Arc<Counted>>,
+}
+
+/// Bytes that are counted until this is dropped.
+struct Counted {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// What a page was before a commit.
@@ -81,6 +99,8 @@ pub(crate) struct Versions {
     slots: Box<[Slot]>,
     shards: Vec<RwLock<FastMap<Lpid, Vec<Version>>>>,
     count: AtomicUsize,
+    /// Bytes of long index entries.
+    long_bytes: Arc<AtomicUsize>,
     /// Entries whose bytes no view needs any more.
     freed: Mutex<Vec<Entry>>,
 }
@@ -103,8 +123,19 @@ impl Versions {
             slots: (0..views).map(|_| Slot::default()).collect(),
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             count: AtomicUsize::new(0),
+            long_bytes: Arc::default(),
             freed: Mutex::default(),
         }
+    }
+
+    /// The index entry of an old version; `None` if it is long and there is no memory for it.
+    fn old_index(&self, rule: Arc<IndexRule>, bytes: Box<[u8]>) -> Option<Arc<OldIndex>> {
+        let counted = is_long(bytes.len()).then(|| {
+            self.long_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+            Arc::new(Counted { bytes: bytes.len(), all: self.long_bytes.clone() })
+        });
+        let fits = counted.is_none() || self.long_bytes.load(Ordering::Relaxed) <= LONG_BYTES_MAX;
+        fits.then(|| Arc::new(OldIndex { rule, bytes, _counted: counted }))
     }
 
     fn shard(&self, lpid: Lpid) -> &RwLock<FastMap<Lpid, Vec<Version>>> {
@@ -308,7 +339,7 @@ impl Install<'_> {
         lpid: Lpid,
         entry: Option<Entry>,
         trimmed: bool,
-        index: impl FnOnce() -> Option<OldIndex>,
+        index: impl FnOnce() -> Option<(Arc<IndexRule>, Box<[u8]>)>,
     ) -> bool {
         let Some(&(newest_view, _)) = self.inner.open.last() else { return false };
         let mut shard = self.versions.shard(lpid).write();
@@ -322,7 +353,8 @@ impl Install<'_> {
             return false;
         }
         self.versions.count.fetch_add(1, Ordering::SeqCst);
-        let version = Version { until: self.commit, trimmed, entry, index: index().map(Arc::new) };
+        let index = index().and_then(|(rule, bytes)| self.versions.old_index(rule, bytes));
+        let version = Version { until: self.commit, trimmed, entry, index };
         shard.entry(lpid).or_default().push(version);
         self.inner.ends.entry(self.commit).or_default().pages.push(lpid);
         true
@@ -394,6 +426,29 @@ mod tests {
         assert!(v.close(a) && !v.close(a));
         assert_eq!(v.take_freed(), [entry(1)]);
         assert!(v.is_empty() && v.inner.lock().ends.is_empty());
+    }
+
+    #[test]
+    fn long_entries_of_old_versions_are_kept_within_a_budget() {
+        use lode_page::{ColumnType, DataType, Schema};
+        let columns = vec![ColumnType { data_type: DataType::BigInt, nullable: false }];
+        let schema = Schema { version: 1, columns, absent: Vec::new() };
+        let rule = Arc::new(IndexRule::new(schema, vec![0]).unwrap());
+        let v = Versions::new(8, u64::MAX);
+        replace(&v, 1, ExtentId::new(0).unwrap().page(0), None);
+        let (view, at) = v.open();
+        let save = |n: u16, len: usize| {
+            let lpid = ExtentId::new(u64::from(n) / 1024).unwrap().page(n % 1024);
+            let mut i = v.install(2 + u64::from(n));
+            i.save(lpid, Some(entry(u32::from(n))), false, || Some((rule.clone(), vec![7; len].into())));
+            i.finish(false);
+            v.find(lpid, at.raw()).unwrap().index.is_some()
+        };
+        let most = (LONG_BYTES_MAX / 32_000) as u16;
+        assert!((0..most).all(|n| save(n, 32_000)));
+        assert!(!save(most, 32_000) && save(most + 1, 2000), "short ones are always kept");
+        assert!(v.close(view));
+        assert_eq!(v.long_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl PageAccess for UnitAccess<'_> {
         let Some(rule) = pages.extents().owner(extent).and_then(|o| rules.get(o).cloned()) else {
             return Ok(None);
         };
-        let Some(index) = pages.index_page(env, extent)? else { return Ok(None) };
+        let Some(index) = pages.index_page(env, at.lpid, &rule)? else { return Ok(None) };
         let Some(bytes) = index.get(rule.number, page) else { return Ok(None) };
         // The index entry may be of a newer version: then the mapping has that version by now. The mapping page is looked up
         // again, since the one at hand may have been evicted, and a newer copy of it changed.
@@ -152,10 +152,10 @@ impl PageAccess for UnitAccess<'_> {
         let commit = self.reader.view_commit(view)?;
         let rules = pages.rules().get();
         let rule = pages.extents().owner(range.extent).and_then(|o| rules.get(o));
-        let (Some(rule), Some(index)) = (rule, pages.index_page(env, range.extent)?) else {
+        let Some(rule) = rule else { return Ok(Together::default()) };
+        let Some(union) = pages.union(env, range.extent, rule, level_of(&range))? else {
             return Ok(Together::default());
         };
-        let Some(union) = index.union(rule, level_of(&range)) else { return Ok(Together::default()) };
         let (verdict, compared) = metered_verdict(p, &rule.rule, &union.entry);
         let keys_compared = compared + u64::from(union.looked_at);
         let no = Together { excluded: None, keys_compared };

@@ -19,7 +19,7 @@ use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
 use crate::entry::Entry;
 use crate::log::{Group, LogEnd, decode_buffer, read_log_judged};
-use crate::own::OwnKind;
+use crate::own::{OwnKind, PART_PIECES_FROM};
 use crate::planted::at;
 use crate::record::Record;
 use crate::space::{PageName, read_metadata};
@@ -57,6 +57,12 @@ pub(super) enum Change {
         freed: u64,
         data_end: u32,
     },
+}
+
+/// Whether a table may have a piece of this number.
+fn is_piece(kind: OwnKind, number: u64) -> bool {
+    let parts = PART_PIECES_FROM as u64;
+    number < PIECES_MAX || kind == OwnKind::IndexHomes && (parts..2 * parts).contains(&number)
 }
 
 impl Found {
@@ -253,7 +259,7 @@ impl Recovery<'_> {
                                 // The checkpoint record on the medium names the old root.
                                 state.tables_mut().replace_root(home);
                             }
-                            piece if number < PIECES_MAX => {
+                            piece if is_piece(piece, number) => {
                                 state.tables_mut().set(piece, number as usize, home)
                             }
                             piece => {

@@ -21,7 +21,7 @@ use crate::checkpoint::CheckpointRecord;
 use crate::entry::Entry;
 use crate::log::{Group, LogEnd, read_log_to};
 use crate::own::{OwnKind, TABLE_PIECE_ENTRIES};
-use crate::pages::{IndexPage, MapPage};
+use crate::pages::{IndexPage, MapPage, index_number, index_part, index_parts, is_long};
 use crate::planted::{self, Planted, at};
 use crate::record::{Commit, LoggedIndex, Record};
 use crate::space::PageName;
@@ -163,37 +163,71 @@ impl Recovery<'_> {
     ) -> Result<(), Replay> {
         let n = lpid.extent().raw();
         let map = found.lacks(OwnKind::Map, n, lsn);
-        let pages = index.filter(|_| found.lacks(OwnKind::Index, n, lsn));
-        if !map && pages.is_none() {
-            return Ok(());
-        }
-        touched.insert(n);
         if map {
             let page = self.pages().map().pin(self.medium(), self.env().epochs(), n, MapPage::vacant)?;
             page.store(lpid.page(), entry);
             self.pages().map().changed(n);
             self.pages().map().unpin(n);
         }
-        match pages {
-            Some(Some((rule, bytes))) => {
-                let page =
-                    self.pages().index().pin(self.medium(), self.env().epochs(), n, IndexPage::vacant)?;
-                page.set(*rule, lpid.page(), bytes);
-                self.pages().index().changed(n);
-                self.pages().index().unpin(n);
-            }
-            Some(None) => {
-                if let Some(page) =
-                    self.pages().index().pin_existing(self.medium(), self.env().epochs(), n)?
-                {
-                    page.clear(lpid.page());
-                    self.pages().index().changed(n);
-                    self.pages().index().unpin(n);
-                }
-            }
-            None => {}
+        let indexes = match index {
+            Some(Some(index)) => self.replay_index(found, lsn, lpid, index)?,
+            Some(None) => self.replay_no_index(found, lsn, lpid)?,
+            None => false,
+        };
+        if map || indexes {
+            touched.insert(n);
         }
         Ok(())
+    }
+
+    /// A page got this index entry; answers whether an index page lacked it. Index pages with entries of another length are of a rule
+    /// that was replaced before.
+    fn replay_index(
+        self,
+        found: &Found,
+        lsn: u64,
+        lpid: Lpid,
+        (rule, bytes): &LoggedIndex,
+    ) -> Result<bool, FirmwareError> {
+        let index = self.pages().index();
+        let n = index_number(lpid, bytes.len());
+        let lacks = found.lacks(OwnKind::Index, n, lsn);
+        if lacks {
+            let page = index.pin(self.medium(), self.env().epochs(), n, IndexPage::vacant)?;
+            page.set(*rule, lpid.page(), bytes);
+            index.changed(n);
+            index.unpin(n);
+        }
+        match is_long(bytes.len()) {
+            true => self.replay_vacant(found, lsn, std::iter::once(lpid.extent().raw())),
+            false if index.has_parts() => self.replay_vacant(found, lsn, index_parts(lpid.extent())),
+            false => {}
+        }
+        Ok(lacks)
+    }
+
+    /// A page has no index entry any more; answers whether an index page lacked that.
+    fn replay_no_index(self, found: &Found, lsn: u64, lpid: Lpid) -> Result<bool, FirmwareError> {
+        let index = self.pages().index();
+        let part = index.has_parts().then(|| index_part(lpid));
+        let mut lacks = false;
+        for n in std::iter::once(lpid.extent().raw()).chain(part) {
+            if !found.lacks(OwnKind::Index, n, lsn) {
+                continue;
+            }
+            lacks = true;
+            if let Some(page) = index.pin_existing(self.medium(), self.env().epochs(), n)? {
+                page.clear(lpid.page());
+                index.changed(n);
+                index.unpin(n);
+            }
+        }
+        Ok(lacks)
+    }
+
+    /// The entries of these index pages became useless.
+    fn replay_vacant(self, found: &Found, lsn: u64, numbers: impl Iterator<Item = u64>) {
+        numbers.filter(|n| found.lacks(OwnKind::Index, *n, lsn)).for_each(|n| self.pages().vacate_index(n));
     }
 
     fn replay_release(
@@ -220,9 +254,12 @@ impl Recovery<'_> {
         if found.lacks(OwnKind::Index, n, lsn)
             && let Some(index) = self.pages().index().pin_existing(self.medium(), self.env().epochs(), n)?
         {
-            (0..EXTENT_PAGES as u16).for_each(|p| index.clear(p));
+            index.empty();
             self.pages().index().changed(n);
             self.pages().index().unpin(n);
+        }
+        if self.pages().index().has_parts() {
+            self.replay_vacant(found, lsn, index_parts(extent));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
 use crate::entry::Entry;
 use crate::own::{OwnKind, TABLE_PIECE_ENTRIES, Tables, read_page};
-use crate::pages::Rules;
+use crate::pages::{Rules, index_extent};
 use crate::session::Sessions;
 use crate::space::decode_unwritten;
 
@@ -56,7 +56,8 @@ impl Recovery<'_> {
             pages.index().restore_piece(piece, &words);
         }
         for &(kind, number, home) in &found.moved {
-            if number >= pages.map().numbers().max(pages.index().numbers()) + NUMBERS_AHEAD_MAX {
+            if index_extent(number) >= pages.map().numbers().max(pages.index().numbers()) + NUMBERS_AHEAD_MAX
+            {
                 return Err(FirmwareError::damaged(path, format!("the log names {kind} {number}")));
             }
             match kind {

@@ -209,6 +209,11 @@ impl Budget<'_> {
         here > self.log_at_rest() && self.eblocks.free_eblocks() > self.reserve_eblocks() + 1
     }
 
+    /// EBLOCKs that are free.
+    pub(crate) fn free_eblocks(&self) -> u32 {
+        self.eblocks.free_eblocks()
+    }
+
     /// Why `needed_bytes` of pages do not fit.
     pub(crate) fn out_of_space(&self, needed_bytes: u64) -> CommandError {
         let eblocks = u64::from(self.eblocks.free_eblocks()).saturating_sub(self.reserve_eblocks().into());

@@ -84,7 +84,7 @@ impl Writer<'_> {
             let entries = prepared.entries.iter();
             check_answer(entries.map(|e| size_of::<IndexedPage>() as u64 + entry_bytes(e)).sum())?;
         }
-        let pins = self.pin(&batch, &prepared)?;
+        let pins = self.pin_with_room(&batch, &prepared)?;
         self.state().begin_action();
         self.place(&batch, &prepared, pins)
             .and_then(|placed| self.stage_current(&batch, &mut prepared, placed))
@@ -104,9 +104,20 @@ impl Writer<'_> {
     }
 
     fn pin(self, batch: &Batch, prepared: &Prepared) -> Result<Pins, FirmwareError> {
-        let writes = batch.writes.iter().zip(&prepared.entries).map(|(p, e)| (p.lpid, e.is_some()));
-        let trims = batch.trims.iter().map(|l| l.extent());
-        self.pages().pin(self.env(), writes, trims.chain(batch.releases.iter().copied()))
+        let writes =
+            batch.writes.iter().zip(&prepared.entries).map(|(p, e)| (p.lpid, e.as_ref().map(|e| e.len())));
+        let (trims, releases) = (batch.trims.iter().copied(), batch.releases.iter().copied());
+        self.pages().pin(self.env(), writes, trims, releases)
+    }
+
+    /// Pins what a batch touches, where there is room for the index pages of its entries.
+    fn pin_with_room(self, batch: &Batch, prepared: &Prepared) -> Result<Pins, CommandError> {
+        let pins = self.pin(batch, prepared)?;
+        let writes = batch.writes.iter().zip(&prepared.entries);
+        let writes = writes.map(|(p, e)| (p.lpid, e.as_ref().map(|e| e.len())));
+        let (bytes, record_bytes) = (pages_bytes(batch) as u64, self.record_bytes(batch, prepared));
+        let room = self.index_room(writes, &pins, bytes, record_bytes);
+        room.inspect_err(|_| self.pages().unpin(&pins)).map(|()| pins)
     }
 
     /// The index entries of a batch, by the rules that are in force once all that is staged is installed.
@@ -258,7 +269,7 @@ impl Writer<'_> {
             }
             drop(state);
             // Rules or owners changed while the pages were programmed.
-            let again = self.prepare(batch).and_then(|p| Ok((self.pin(batch, &p)?, p)));
+            let again = self.prepare(batch).and_then(|p| Ok((self.pin_with_room(batch, &p)?, p)));
             self.pages().unpin(&std::mem::take(&mut placed.pins));
             match again {
                 Ok((pins, made)) => (placed.pins, *prepared) = (pins, made),

@@ -15,6 +15,7 @@
 //! | `batch.rs`, `stage.rs` | a batch from its beginning to its staging |
 //! | `allocate.rs` | extents are handed out |
 //! | `session.rs` | sessions are opened and closed |
+//! | `index_room.rs` | room for the index pages of long entries |
 //! | `build_index.rs` | index entries that pages lack |
 //!
 //! Source: ELEOS §IV, §VII.
@@ -23,6 +24,7 @@ mod allocate;
 mod batch;
 mod build_index;
 mod check;
+mod index_room;
 mod session;
 mod stage;
 mod writer;

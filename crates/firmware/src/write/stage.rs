@@ -11,7 +11,7 @@ use super::batch::{Placed, Prepared};
 use super::writer::Writer;
 use crate::commit::{Action, CommitState, Freed, Slot};
 use crate::entry::Entry;
-use crate::pages::by_extent;
+use crate::pages::{by_extent, is_long};
 use crate::planted::at;
 use crate::record::{Commit, LoggedWrite, Record};
 
@@ -31,6 +31,9 @@ impl Writer<'_> {
             true => state.staged_rules().clone(),
             false => Arc::new(state.staged_rules().with(&batch.index_rules, number)),
         };
+        if batch.index_rules.iter().flat_map(|(_, r)| r).any(|r| is_long(r.entry_bytes())) {
+            self.pages().rules().note_long();
+        }
         let mut freed = Freed::default();
         let mut writes = Vec::with_capacity(batch.writes.len());
         let mut inlined = Vec::new();

@@ -13,8 +13,8 @@ use super::{IndexRule, rule::corrupt};
 use crate::eval::fetch;
 use crate::{ColumnSource, EvalError, ProgramError};
 
-/// Longest entry, in bytes: an index page has 1,024 of them and is shorter than 2 MB.
-pub const ENTRY_BYTES_MAX: usize = 2000;
+/// Longest entry, in bytes: an index page has at least 32 of them and is shorter than 2 MB.
+pub const ENTRY_BYTES_MAX: usize = 32_000;
 /// Bytes of the rows, before the parts of the kinds.
 pub const HEADER_BYTES: usize = 4;
 

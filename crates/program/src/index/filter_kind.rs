@@ -15,7 +15,7 @@ use super::part::{EntryPart, PartColumn};
 use super::values::some_null;
 
 /// Bytes of a filter.
-const FILTER_BYTES: std::ops::RangeInclusive<u16> = 2..=1900;
+const FILTER_BYTES: std::ops::RangeInclusive<u16> = 2..=31_900;
 
 /// A kind whose columns have a filter each.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl IndexKind for FilterKind {
     fn check_form(&self, _: DataType, form: &[u8]) -> Result<(), &'static str> {
         match form.len() == 2 && FILTER_BYTES.contains(&(filter_bytes(form) as u16)) {
             true => Ok(()),
-            false => Err("a filter has 2 to 1900 bytes"),
+            false => Err("a filter has 2 to 31900 bytes"),
         }
     }
 

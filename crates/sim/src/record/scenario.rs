@@ -119,18 +119,25 @@ impl Words for RulePlan {
                 w.word("Register");
                 columns.to_vec().put(w);
             }
+            Self::RegisterLong(columns) => {
+                w.word("RegisterLong");
+                columns.to_vec().put(w);
+            }
         }
     }
 
     fn take(line: &mut Line<'_>) -> Result<Self, String> {
         match line.next()? {
             "Drop" => Ok(Self::Drop),
-            "Register" => {
-                let columns = Vec::<u16>::take(line)?;
-                let known = INDEXED_COLUMNS.iter().find(|c| **c == columns);
-                known.map(|c| Self::Register(c)).ok_or_else(|| format!("columns {columns:?} are not indexed"))
-            }
+            "Register" => indexed_columns(line).map(Self::Register),
+            "RegisterLong" => indexed_columns(line).map(Self::RegisterLong),
             word => unknown(word),
         }
     }
+}
+
+fn indexed_columns(line: &mut Line<'_>) -> Result<&'static [u16], String> {
+    let columns = Vec::<u16>::take(line)?;
+    let known = INDEXED_COLUMNS.iter().find(|c| **c == columns);
+    known.copied().ok_or_else(|| format!("columns {columns:?} are not indexed"))
 }

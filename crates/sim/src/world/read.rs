@@ -9,6 +9,7 @@ use lode_command::{Command, CommandError, IndexedPage, PageRange, ReadRequest, R
 
 use super::resolve::any_page;
 use super::{Done, REFUSED_FULL, ROWS, World};
+use crate::content::is_long;
 use crate::failure::{FailureKind, wrong};
 use crate::oracle::{Page, State};
 use crate::random::Random;
@@ -314,6 +315,8 @@ impl World<'_> {
         }
         let rule_then = state.rules.get(&ROWS);
         let rule_now = self.oracle.now.rules.get(&ROWS);
+        // Long entries of an extent that was released since are not kept for views.
+        let is_kept = self.oracle.now.extents_of(ROWS).contains(&extent);
         for (IndexedPage { lpid, len_bytes, entry }, (_, page)) in entries.iter().zip(shown) {
             if *len_bytes != page.len {
                 let what =
@@ -325,7 +328,10 @@ impl World<'_> {
             let mut fits = |e: &lode_program::IndexEntry| rules.any(|r| page.content.has_entry(&r.rule, e));
             let sure = page.indexed_by.is_some()
                 && page.indexed_by == rule_then.map(|r| r.number)
-                && page.indexed_by == rule_now.map(|r| r.number);
+                && page.indexed_by == rule_now.map(|r| r.number)
+                && (is_kept || rule_now.is_none_or(|r| !is_long(&r.rule)));
+            let is_long = entry.as_ref().is_some_and(|e| e.encoded_bytes() > 2000);
+            self.coverage.met_times("long index entries answered", is_long.into());
             match entry {
                 Some(_) if rule_now.is_none_or(|r| r.number > state.commit) => {
                     let what = format!("page {lpid} at commit {} has an entry of a later rule", state.commit);

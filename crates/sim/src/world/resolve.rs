@@ -6,7 +6,7 @@ use lode_base::{CELL_BYTES, ExtentId, Lpid, OwnerId};
 use lode_command::{Align, Batch, Identity, PageWrite, SessionWrite};
 
 use super::{PLAIN, ROWS};
-use crate::content::{Content, index_rule};
+use crate::content::{Content, index_rule, long_index_rule};
 use crate::oracle::{Change, Page, State};
 use crate::random::{Random, nth};
 use crate::scenario::Scenario;
@@ -70,6 +70,10 @@ pub(super) fn resolve(plan: &BatchPlan, state: &State, s: &Scenario, id: &Identi
     }
     match plan.rule {
         Some(RulePlan::Register(columns)) => change.rules.push((ROWS, Some(index_rule(columns)))),
+        Some(RulePlan::RegisterLong(columns)) => {
+            let long = long_index_rule(columns, s.geometry.eblock_bytes());
+            change.rules.push((ROWS, Some(long.unwrap_or_else(|| index_rule(columns)))));
+        }
         Some(RulePlan::Drop) => change.rules.push((ROWS, None)),
         None => {}
     }
