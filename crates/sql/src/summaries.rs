@@ -108,7 +108,10 @@ pub(crate) async fn chosen(
     let usual = (COMPOSITE_BYTES * page_bytes.div_ceil(16 << 10).max(1)).min(COMPOSITE_BYTES_MAX);
     let bytes = options.bytes(usual as u16)?;
     options.check_used()?;
-    if columns.iter().any(|c| usize::from(*c) >= table.def().columns.len()) {
+    if !(1..=31_900).contains(&bytes) {
+        return Err(invalid(format!("bytes = {bytes}: expected a number from 1 to 31900")));
+    }
+    if columns.iter().any(|c| table.def().columns.get(usize::from(*c)).is_none_or(|c| c.hidden.is_some())) {
         return Err(SqlError::Unsupported("a composite of expressions".into()));
     }
     let name = shown(split_name(table.name()).1).to_string();
@@ -120,7 +123,7 @@ pub(crate) async fn chosen(
     .await?;
     let Some(found) = found else {
         return Err(invalid(format!(
-            "no query has filtered these columns of {name} since the database was opened: run those that the index is for, or name the kinds"
+            "no query has filtered these columns of {name} of late: run those that the index is for, or name the kinds"
         )));
     };
     if found.columns.is_empty() {

@@ -27,7 +27,7 @@ const BULK_BYTES: usize = 256 << 10;
 /// Bulk reads under way at a time, at most.
 const BULKS_MAX: usize = 4;
 
-/// Pages ahead of the host, at most, as many times as may be under way: as many again have arrived.
+/// At most so many windows of pages are ahead of the host: one under way, and one that has arrived.
 const AHEAD_WINDOWS: usize = 2;
 
 /// How far reads are ahead of the host.
@@ -179,10 +179,14 @@ impl ColumnReads {
         }
     }
 
-    /// The next page that is wanted, unless the host is far behind it: of pages that the pool has now, it would not have the first any
-    /// more when the host comes to them.
-    fn next_wanted(&mut self) -> Option<Lpid> {
-        if self.ahead_of_host.len() >= AHEAD_WINDOWS * self.window * self.bulk.unwrap_or(1) {
+    /// Whether the host is near enough to begin with so many pages. Further ahead the pool would evict pages before the host reads them.
+    fn has_room(&self, pages: usize) -> bool {
+        self.ahead_of_host.len() + pages <= AHEAD_WINDOWS * self.window * self.bulk.unwrap_or(1)
+    }
+
+    /// The next page that is wanted, if there is room for so many.
+    fn next_wanted(&mut self, room: usize) -> Option<Lpid> {
+        if !self.has_room(room) {
             return None;
         }
         let next = self.wanted.pop_front()?;
@@ -192,7 +196,7 @@ impl ColumnReads {
 
     fn begin_more(&mut self, owners: &impl PageOwners) -> Result<(), EngineError> {
         while self.under_way.len() < self.window
-            && let Some(next) = self.next_wanted()
+            && let Some(next) = self.next_wanted(self.bulk.unwrap_or(1))
         {
             match self.bulk {
                 Some(bulk) => self.begin_bulk(next, bulk)?,
@@ -212,7 +216,7 @@ impl ColumnReads {
                 lpids.push(lpid);
             }
             if lpids.len() < bulk {
-                next = self.next_wanted();
+                next = self.next_wanted(1);
             }
         }
         if lpids.is_empty() {

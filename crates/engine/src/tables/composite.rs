@@ -10,19 +10,20 @@
 //! A column has one kind at most. A larger size takes the place of a smaller one where it leaves out more. A composite has one bitmap at
 //! most, since CREATE INDEX names the domain of one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
 use lode_base::Lpid;
 use lode_base::wire::Writer;
+use lode_command::CommandError;
 use lode_page::wire::put_value;
 use lode_page::{Column, Constant, Schema};
 use lode_program::index::bitmap::DOMAIN_MAX;
 use lode_program::index::{ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, IndexEntry, IndexRule, KeptColumn, verdict};
-use lode_program::{Expr, Meter, Passed, Program, Verdict};
+use lode_program::{ColumnSource, Expr, Meter, Passed, Program, Verdict};
 
 use super::definition::Summary;
 use super::delta::is_delta;
-use super::read::Whole;
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::Snapshot;
@@ -79,15 +80,21 @@ impl Snapshot {
         if filters.is_empty() {
             return Ok(None);
         }
-        let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
-        let mut drawn: Vec<Vec<Column>> = Vec::with_capacity(pages.len());
+        let rule = t.index_rule()?;
+        let asked = filters.iter().flat_map(Program::filter_columns);
+        let numbers: BTreeSet<u16> = asked.chain(rule.columns()).chain(columns).copied().collect();
+        let numbers: Vec<u16> = numbers.into_iter().collect();
+        let mut drawn: Vec<Page<'_>> = Vec::with_capacity(pages.len());
         for lpid in pages.iter().filter(|lpid| !is_delta(lpid.extent())) {
-            let page = self.read_columns(*lpid, &all)?;
-            if page.rows > 0 {
-                drawn.push(page.columns);
+            match self.read_columns(*lpid, &numbers) {
+                Ok(page) if page.rows == 0 => {}
+                Ok(page) => drawn.push(Page { numbers: &numbers, columns: page.columns }),
+                // An extent may have places without a page.
+                Err(EngineError::Drive(CommandError::Unmapped(_))) => {}
+                Err(e) => return Err(e),
             }
         }
-        let trial = Trial::of(t, &filters, &drawn)?;
+        let trial = Trial::of(t, &filters, &drawn, rule)?;
         let room = bytes.min(ENTRY_BYTES_MAX.saturating_sub(trial.rule.entry_bytes()));
         let mut candidates = Vec::new();
         for &column in columns {
@@ -99,10 +106,36 @@ impl Snapshot {
     }
 }
 
+/// Columns of a page, by their numbers.
+#[derive(Clone)]
+struct Page<'a> {
+    numbers: &'a [u16],
+    columns: Vec<Column>,
+}
+
+impl Page<'_> {
+    fn column(&self, number: u16) -> &Column {
+        let place = self.numbers.binary_search(&number).expect("a column that was read");
+        &self.columns[place]
+    }
+}
+
+impl ColumnSource for Page<'_> {
+    type Error = Infallible;
+
+    fn rows(&self) -> usize {
+        self.columns[0].rows()
+    }
+
+    fn column(&mut self, number: u16) -> Result<Column, Infallible> {
+        Ok(Page::column(self, number).clone())
+    }
+}
+
 /// The pairs of a filter and a page by which candidates are compared.
 struct Trial<'a> {
     filters: &'a [Program],
-    pages: &'a [Vec<Column>],
+    pages: &'a [Page<'a>],
     /// The page index as it is.
     rule: IndexRule,
     /// Filter and page of each pair.
@@ -110,13 +143,17 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn of(t: &Table, filters: &'a [Program], pages: &'a [Vec<Column>]) -> Result<Self, EngineError> {
-        let rule = t.index_rule()?;
+    fn of(
+        t: &Table,
+        filters: &'a [Program],
+        pages: &'a [Page<'a>],
+        rule: IndexRule,
+    ) -> Result<Self, EngineError> {
         let mut pairs = Vec::new();
         for (p, page) in pages.iter().enumerate() {
-            let entry = rule.entry(&mut Whole(page)).map_err(|e| invalid(t, &e))?;
+            let entry = rule.entry(&mut page.clone()).map_err(|e| invalid(t, &e))?;
             for (f, filter) in filters.iter().enumerate() {
-                let passed = Passed::of(filter, &mut Whole(page), &mut Meter::default());
+                let passed = Passed::of(filter, &mut page.clone(), &mut Meter::default());
                 let no_row_passes = passed.map_err(|e| invalid(t, &e))?.count() == 0;
                 if no_row_passes && verdict(filter, &rule, &entry) != Verdict::No {
                     pairs.push((f, p));
@@ -134,7 +171,7 @@ impl<'a> Trial<'a> {
         }
         let rule = rule_of(t.schema(), column, &summary)?;
         let entries: Vec<IndexEntry> =
-            self.pages.iter().map(|page| rule.entry(&mut Whole(page)).ok()).collect::<Option<_>>()?;
+            self.pages.iter().map(|page| rule.entry(&mut page.clone()).ok()).collect::<Option<_>>()?;
         let leaves_out =
             |&(f, p): &(usize, usize)| verdict(&self.filters[f], &rule, &entries[p]) == Verdict::No;
         let left_out: Vec<bool> = self.pairs.iter().map(leaves_out).collect();
@@ -153,7 +190,7 @@ fn rule_of(schema: &Schema, column: u16, summary: &Summary) -> Option<IndexRule>
 }
 
 /// All that is tried of a column.
-fn summaries(t: &Table, column: u16, pages: &[Vec<Column>], room: usize) -> Vec<Summary> {
+fn summaries(t: &Table, column: u16, pages: &[Page<'_>], room: usize) -> Vec<Summary> {
     let mut all = vec![Summary::Range];
     all.extend(PREFIX_BYTES.map(|bytes| Summary::Prefix { bytes }));
     let sizes = || std::iter::successors(Some(FILTER_BYTES_MIN), |n| n.checked_mul(2));
@@ -167,18 +204,20 @@ fn summaries(t: &Table, column: u16, pages: &[Vec<Column>], room: usize) -> Vec<
     all
 }
 
-/// The different values of a column in these pages; `None` if they are more than a domain has.
-fn values(column: u16, pages: &[Vec<Column>]) -> Option<Vec<Constant>> {
+/// The different values of a column in these pages; `None` if they are more than a domain has, or if half of the pages have values that
+/// the other half has not: then pages that were not drawn have others as well.
+fn values(column: u16, pages: &[Page<'_>]) -> Option<Vec<Constant>> {
     let mut values: BTreeMap<Vec<u8>, Constant> = BTreeMap::new();
     let mut bytes = Vec::new();
-    for page in pages {
-        let column = &page[usize::from(column)];
+    let first_half = pages.len().div_ceil(2);
+    for (n, page) in pages.iter().enumerate() {
+        let column = page.column(column);
         for row in (0..column.rows()).filter(|&row| !column.is_null(row)) {
             let value = column.value(row);
             bytes.clear();
             put_value(&mut Writer::new(&mut bytes), &value);
             if !values.contains_key(&bytes) {
-                if values.len() == DOMAIN_MAX {
+                if values.len() == DOMAIN_MAX || n >= first_half {
                     return None;
                 }
                 values.insert(bytes.clone(), Constant::from(value));

@@ -1,6 +1,6 @@
 //! The filters that scans of a table had last: a sample of what is asked of it.
 //!
-//! They are in memory alone, and all versions of the table share them.
+//! They are in memory alone, and all versions of the table share them: some 64 KB at most, usually less than 10.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,8 +18,11 @@ const FILTER_BYTES_MAX: usize = 4096;
 pub(super) struct RecentFilters(Arc<Mutex<VecDeque<Expr>>>);
 
 impl RecentFilters {
-    /// Keeps a filter, in the place of the oldest if there are many.
+    /// Keeps a filter, in the place of the oldest if there are many. IS NOT NULL alone hardly ever leaves a page out, and is not kept.
     pub(super) fn note(&self, filter: &Expr) {
+        if matches!(filter, Expr::Not(of) if matches!(**of, Expr::IsNull(_))) {
+            return;
+        }
         let mut filters = self.0.lock();
         if filters.back() == Some(filter) || filter.link_bytes() > FILTER_BYTES_MAX {
             return;

@@ -35,7 +35,8 @@ use crate::{EngineError, LinkStats};
 const UNIT_PAGES: u32 = 16;
 /// Pages of a unit of hints, which takes a byte of each.
 const HINTED_PAGES: u32 = 64;
-/// Pages of a task, and of a unit, on a modelled device, if it only names pages: it reads none, so it is mostly its command.
+/// Pages of a task, and of a unit, on a modelled device, if it only names pages: it reads none, so it is mostly its command. A run-time
+/// filter comes too late for pages that are named ([`Scan::few_at_a_time`]).
 const NAMED_PAGES: u32 = 4096;
 /// Parts of a modelled scan for each task that may be under way, if there are enough pages. So it is only at the end of the scan
 /// that few tasks are under way.
@@ -179,6 +180,17 @@ impl Scan {
     pub fn by(mut self, path: &AccessPath) -> Self {
         self.task.skip = path.skip;
         self.probe();
+        self
+    }
+
+    /// The same scan, which a run-time filter may narrow at any time: it names pages few at a time.
+    #[must_use]
+    pub fn few_at_a_time(mut self) -> Self {
+        if self.task.answer.only_names() {
+            self.task.unit_pages = UNIT_PAGES;
+            self.part_pages = self.part_pages.min(UNIT_PAGES);
+            self.probe();
+        }
         self
     }
 

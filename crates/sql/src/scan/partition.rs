@@ -178,6 +178,7 @@ impl PartitionScan {
         }
         let scan = spec.snapshot.scan(&spec.table, pages, program.clone(), choice.answer(), limit);
         let scan = scan.map_err(engine_error)?.by(spec.path);
+        let scan = if self.runtime.may_change() { scan.few_at_a_time() } else { scan };
         if narrowed && choice == Choice::PoolIndexed && !keys_pay_in_host(spec, &keys)? {
             // The drive names pages by them; the operators that made them look at the rows.
             program = self.base.clone();

@@ -89,6 +89,11 @@ impl RuntimeFilters {
         Some(narrowed(base, self.said.as_ref()))
     }
 
+    /// Whether a filter may change while the scan runs.
+    pub(super) fn may_change(&mut self) -> bool {
+        self.tracking.iter_mut().any(|t| t.watcher().is_some())
+    }
+
     /// Forgets all filters: the operators that made them apply them.
     pub(super) fn give_up(&mut self) {
         *self = Self::new(Vec::new(), Vec::new());

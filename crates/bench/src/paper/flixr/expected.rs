@@ -27,8 +27,8 @@ pub fn rows_per_page(rows: u64, pages: u64) -> f64 {
 
 /// The probability that a page of so many rows has none of those that pass, where a row passes with probability `passing` whatever the others
 /// do.
-pub fn page_lacks(passing: f64, rows: u32) -> f64 {
-    (1.0 - passing).powi(rows as i32)
+pub fn page_lacks(passing: f64, rows: f64) -> f64 {
+    (1.0 - passing).powf(rows)
 }
 
 /// The probability that all discounts of a page lie on one side of Q6's: of 0.00 to 0.10, those from 0.05 to 0.07 pass.
@@ -54,8 +54,8 @@ mod tests {
     #[test]
     fn no_page_lacks_what_many_rows_have() {
         let power = |p: f64| p.log10().floor();
-        assert_eq!((power(q6_by_range(120)), power(page_lacks(3.0 / 11.0, 120))), (-42.0, -17.0));
-        assert_eq!(page_lacks(0.5, 2), 0.25);
+        assert_eq!((power(q6_by_range(120)), power(page_lacks(3.0 / 11.0, 120.0))), (-42.0, -17.0));
+        assert_eq!(page_lacks(0.5, 2.0), 0.25);
         assert_eq!(rows_per_page(240, 2), 120.0);
     }
 }

@@ -36,7 +36,10 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     rig.with_nodes(nodes, &TREE_OF_ROWS)?;
     let mut rows = vec![
         arithmetic("pages without Q6's discounts, by range", expected::q6_by_range(PAGE_ROWS)),
-        arithmetic("pages without Q6's discounts, by bitmap", expected::page_lacks(3.0 / 11.0, PAGE_ROWS)),
+        arithmetic(
+            "pages without Q6's discounts, by bitmap",
+            expected::page_lacks(3.0 / 11.0, f64::from(PAGE_ROWS)),
+        ),
     ];
     for query in [6, 14] {
         let one_key = [statement(Rig::of(run)?, &query)];

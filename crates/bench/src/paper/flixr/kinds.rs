@@ -30,7 +30,7 @@ pub const FIGURE: Figure = Figure {
     name: "kinds",
     about: "Beyond the paper: pages left unread by each kind of the page index, for equality and LIKE",
     claim: "The paper's index keeps ranges only. It says that other forms fit the same bytes.",
-    setup: "Strings of TPC-H at scale 0.25 in the generator's order, 120 a page, 200 pages at most. 256 queries for a value of the table, or for a \
+    setup: "Strings of TPC-H at scale 0.25 in the generator's order, 120 a page, 200 pages at most. 256 queries for a value of these pages, or for a \
             word of one, '%word%'. A false positive is a page that is read and has no row that passes.",
     expected: "A filter of m bits with n values and k probes passes another with (1 - (1 - 1/m)^(kn))^k, and a text of which j trigrams do not \
                occur with that to the power of j. A page of 120 rows has all of 7 modes of shipping, most of 25 brands and half of 150 types.",

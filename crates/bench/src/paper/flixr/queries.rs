@@ -107,7 +107,7 @@ fn times(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
         X::Name("Q14".into()),
         "pages of part without a key",
         "log10",
-        expected::page_lacks(0.32, 105).log10(),
+        expected::page_lacks(0.32, 105.0).log10(),
         "the probability of one, of 105 parts a page, 32 % of which are hit",
     ));
     Ok(rows)

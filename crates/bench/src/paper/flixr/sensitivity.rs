@@ -20,7 +20,7 @@ pub const FIGURE: Figure = Figure {
     name: "sensitivity",
     about: "Assumed values halved and doubled: scans of a month, inserts, TPC-C",
     claim: "The paper publishes neither what a command costs nor how long a core takes for an entry.",
-    setup: "Eight scans of a month of lineitem at scale 0.05, ten inserts of ten rows at 0.01, ten transactions on a tenth of a warehouse. One value of the profile at a time is halved and doubled. A row is a ratio with the \
+    setup: "Eight scans of a month of lineitem at scale 0.05, ten inserts of ten rows at 0.01, ten transactions on a tenth of a warehouse (months at 0.01 in a quick run). One value of the profile at a time is halved and doubled. A row is a ratio with the \
             value as it is, and its note has the other two.",
     expected: "What all configurations pay, such as the time of a command, moves ratios towards 1. The order of the configurations stays.",
     differs: "",

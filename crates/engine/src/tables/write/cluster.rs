@@ -82,6 +82,7 @@ impl WriteTxn {
         def.columns.iter_mut().for_each(|c| c.absent = None);
         let mut new = Table::new(id, def, old.indexes().to_vec(), Vec::new(), root_lpid());
         new.is_rewritten = true;
+        new.recent_filters = old.recent_filters.clone();
         if let (Some(new), Some(old)) = (new.delta(), old.delta()) {
             new.ids_before(old.next_id());
         }
