@@ -37,6 +37,10 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// More entries than this many batches have are made before the commit. They are sorted first, so that each of these batches changes
 /// few leaves, also where keys come in no order.
 const RUN_BATCHES: usize = 16;
+/// Entries of the page index of up to so many bytes go with pages of any size.
+const SHORT_ENTRY_BYTES_MAX: usize = 2000;
+/// Longer ones take at most this fraction of a page.
+const LONG_ENTRY_OF_PAGE: usize = 16;
 
 /// Entries of the indexes of one commit.
 #[derive(Default)]
@@ -390,4 +394,15 @@ pub(super) fn check_index(t: &Table, def: &IndexDef) -> Result<(), EngineError> 
         }
     }
     Ok(())
+}
+
+/// Checks the length of the entries of a page index, where pages are filled to so many bytes.
+pub(super) fn check_entry_bytes(entry_bytes: usize, page_bytes: usize) -> Result<(), String> {
+    match entry_bytes <= SHORT_ENTRY_BYTES_MAX.max(page_bytes / LONG_ENTRY_OF_PAGE) {
+        true => Ok(()),
+        false => Err(format!(
+            "entries of {entry_bytes} bytes are too long for pages of {page_bytes} bytes: more than {SHORT_ENTRY_BYTES_MAX} bytes only \
+             up to a sixteenth of a page"
+        )),
+    }
 }
