@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use lode_base::Geometry;
 use lode_engine::{
-    Changes, Database, DatabaseOptions, EngineError, IndexDef, IndexKind, Layout, TableDef, WriteTxn,
+    Changes, Database, DatabaseOptions, EngineError, IndexDef, IndexKind, Layout, PageBytes, Summary,
+    TableDef, WriteTxn,
 };
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::Medium;
@@ -369,4 +370,46 @@ fn a_crash_leaves_all_of_the_transaction_or_nothing() {
         }
         assert!(without > 0 && with > 0, "{changes:?}: {without} without, {with} with");
     }
+}
+
+/// A batch carries the entries of its pages: long ones need long pages.
+#[test]
+fn long_entries_are_refused_where_pages_are_short() {
+    let page_index = |name: &str, bytes: u16| IndexDef {
+        summaries: vec![Summary::Bloom { bytes }],
+        ..IndexDef::new(name, "t", &[2], IndexKind::Page)
+    };
+    let invalid = |r: Result<bool, EngineError>| match r {
+        Err(EngineError::Invalid { what, .. }) => what,
+        r => panic!("{r:?}"),
+    };
+    let pages = |layout, page_bytes: Option<PageBytes>| {
+        let drive = TestDrive::new();
+        let db = open(&drive);
+        let mut def = table(layout);
+        def.options.page_bytes = page_bytes;
+        db.create_table(def, false).unwrap();
+        insert(&db, &(0..300).map(row).collect::<Vec<_>>()).unwrap();
+        (drive, db)
+    };
+    // Row pages of 8 KB have short entries only.
+    let (drive, db) = pages(Layout::Row, None);
+    let what = invalid(db.create_index(page_index("long", 30_000), false));
+    let expected =
+        " bytes are too long for pages of 8192 bytes: more than 2000 bytes only up to a sixteenth of a page";
+    assert!(what.starts_with("entries of 300") && what.ends_with(expected), "{what}");
+    invalid(db.create_index(page_index("long", 2100), false));
+    db.create_index(page_index("short", 1900), false).unwrap();
+    sound(&db);
+    drop(db);
+    let db = open(&drive);
+    sound(&db);
+    assert!(db.drop_index("short", false).unwrap());
+    let (_drive, db) = pages(Layout::Row, PageBytes::new(16 << 10));
+    invalid(db.create_index(page_index("long", 2100), false));
+    // Column pages have any.
+    let (_drive, db) = pages(Layout::Auto, None);
+    db.create_index(page_index("long", 31_000), false).unwrap();
+    insert(&db, &(1000..1300).map(row).collect::<Vec<_>>()).unwrap();
+    sound(&db);
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lode_base::{EblockId, ExtentId, Lpid};
+use lode_base::{EXTENT_PAGES, EblockId, ExtentId, Lpid};
 use lode_flash::WblockState;
 
 use crate::CheckReport;
@@ -149,7 +149,7 @@ impl Walk<'_> {
         for n in cache.at_home_in(|_| true) {
             let Some(home) = cache.home(n) else { continue };
             let Some(bytes) = self.own_page(T::KIND, n, home) else { continue };
-            if let Err(what) = T::decode(&bytes, self.core.env().geometry()) {
+            if let Err(what) = T::decode(n, &bytes, self.core.env().geometry()) {
                 self.problem(format!("{} {n}: {what}", T::KIND));
             } else if cache.clean(n).is_some_and(|p| p.encode() != bytes) {
                 self.problem(format!("{} {n} is not what memory has", T::KIND));
@@ -181,8 +181,11 @@ impl Walk<'_> {
         let env = self.core.env();
         // One that cannot be read was reported when it was read at its home.
         let index = self.core.pages().index().get(env.medium(), env.epochs(), number).ok().flatten();
+        let slots_max = if number == extent.raw() { EXTENT_PAGES as u16 } else { GROUP_PAGES };
         for slot in index.iter().flat_map(|index| index.slots()) {
-            if map.load(first + slot).is_none_or(Entry::redo) {
+            if slot >= slots_max {
+                self.problem(format!("index page {number} has an entry beyond its pages"));
+            } else if map.load(first + slot).is_none_or(Entry::redo) {
                 let lpid = extent.page(first + slot);
                 self.problem(format!("page {lpid} has an index entry that is not its own"));
             }

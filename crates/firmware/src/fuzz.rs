@@ -15,7 +15,7 @@ use crate::checkpoint::CheckpointRecord;
 use crate::codec::Take;
 use crate::entry::Entry;
 use crate::log;
-use crate::own::{OwnKind, Resident, Tables, decode_page, encode_page};
+use crate::own::{OwnKind, PARTS_FROM, Resident, Tables, decode_page, encode_page};
 use crate::pages::{IndexPage, MapPage, Rules};
 use crate::record::Record;
 use crate::session::Sessions;
@@ -131,13 +131,17 @@ pub fn decode_all(structure: Structure, bytes: &[u8]) -> bool {
         }
         Structure::DrivePage => decode_drive_page(bytes),
         Structure::MapPage => {
-            let decode = |b: &[u8]| MapPage::decode(b, g).ok();
+            let decode = |b: &[u8]| MapPage::decode(0, b, g).ok();
             let raw = same(bytes, decode, |p| p.encode());
             let mut page = bytes.to_vec();
             page.resize(8 << 10, 0);
             same(&page, decode, |p| p.encode()) || raw
         }
-        Structure::IndexPage => same(bytes, |b| IndexPage::decode(b, g).ok(), |p| p.encode()),
+        Structure::IndexPage => same(
+            bytes,
+            |b| [0, PARTS_FROM].into_iter().find_map(|n| IndexPage::decode(n, b, g).ok()),
+            |p| p.encode(),
+        ),
         Structure::Metadata => decode_eblock_metadata(bytes),
         Structure::BlockHeader => crate::block::decodes_header(bytes),
     }

@@ -7,12 +7,15 @@ use super::table::Table;
 use crate::EngineError;
 use crate::trees::Snapshot;
 use lode_command::IndexedPage;
+use lode_program::index::SHORT_ENTRY_BYTES_MAX;
 use lode_program::{IndexEntry, IndexRule};
 
 /// Extents whose entries are read by one command, where entries are short.
 const READ_EXTENTS: usize = 16;
-/// The longest short entries: an answer of one command has at most 32 MB of them. Of longer ones fewer are read at a time.
-const SHORT_BYTES_MAX: usize = 2000;
+/// Extents whose entries by this rule one command reads: of short ones an answer has at most 32 MB, and of long ones fewer are read at a time.
+pub(super) fn extents_at_once(rule: &IndexRule) -> usize {
+    (READ_EXTENTS * SHORT_ENTRY_BYTES_MAX / rule.entry_bytes().max(SHORT_ENTRY_BYTES_MAX)).max(1)
+}
 
 /// The index entries of all pages of a table, read as they are asked for.
 pub(super) fn index_entries<'a>(
@@ -20,8 +23,7 @@ pub(super) fn index_entries<'a>(
     t: &Table,
     rule: &IndexRule,
 ) -> impl Iterator<Item = Result<IndexedPage, EngineError>> + 'a {
-    let at_once = READ_EXTENTS * SHORT_BYTES_MAX / rule.entry_bytes().max(SHORT_BYTES_MAX);
-    let commands: Vec<_> = t.page_ranges().chunks(at_once.max(1)).map(<[_]>::to_vec).collect();
+    let commands: Vec<_> = t.page_ranges().chunks(extents_at_once(rule)).map(<[_]>::to_vec).collect();
     commands.into_iter().flat_map(|ranges| match snapshot.view().read_index(ranges) {
         Ok(pages) => pages.into_iter().map(Ok).collect(),
         Err(e) => vec![Err(e)],

@@ -25,6 +25,7 @@ use lode_program::{ColumnSource, Expr, Meter, Passed, Program, Verdict};
 use super::definition::Summary;
 use super::delta::is_delta;
 use super::table::Table;
+use super::write::longest_entry;
 use crate::EngineError;
 use crate::trees::Snapshot;
 
@@ -95,7 +96,10 @@ impl Snapshot {
             }
         }
         let trial = Trial::of(t, &filters, &drawn, rule)?;
-        let room = bytes.min(ENTRY_BYTES_MAX.saturating_sub(trial.rule.entry_bytes()));
+        // Pages are filled to what they have on average, or more.
+        let page_bytes = (t.bytes() / t.pages().max(1)) as usize;
+        let most = longest_entry(page_bytes).min(ENTRY_BYTES_MAX);
+        let room = bytes.min(most.saturating_sub(trial.rule.entry_bytes()));
         let mut candidates = Vec::new();
         for &column in columns {
             for summary in summaries(t, column, &drawn, room) {

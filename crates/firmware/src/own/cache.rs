@@ -25,13 +25,13 @@ use lode_flash::Medium;
 use parking_lot::RwLock;
 
 use super::homes::Homes;
-use super::kind::{OwnKind, PARTS_FROM};
+use super::kind::{EXTENT_PARTS, OwnKind, PARTS_FROM};
 use super::page;
 use crate::FirmwareError;
 use crate::entry::Entry;
 use crate::planted::at;
 use lode_base::epochs::Epochs;
-use lode_base::fast::FastMap;
+use lode_base::fast::{FastMap, FastSet};
 
 const SHARDS: usize = 64;
 
@@ -40,8 +40,8 @@ pub(crate) trait Resident: Send + Sync + Sized {
     /// What it is on the medium.
     const KIND: OwnKind;
 
-    /// The page in these bytes.
-    fn decode(bytes: &[u8], g: &Geometry) -> Result<Self, &'static str>;
+    /// The page in these bytes, which has this number.
+    fn decode(number: u64, bytes: &[u8], g: &Geometry) -> Result<Self, &'static str>;
 
     /// Its bytes.
     fn encode(&self) -> Vec<u8>;
@@ -74,6 +74,8 @@ pub(crate) struct PageCache<T> {
     hand: AtomicUsize,
     /// Whether there may be pages of parts of extents. It stays once there was one.
     has_parts: AtomicBool,
+    /// The extents that there may be pages of parts of, each as a number of one of its parts by [`EXTENT_PARTS`]. They stay, too.
+    with_parts: RwLock<FastSet<u64>>,
 }
 
 impl<T: Resident> PageCache<T> {
@@ -86,6 +88,7 @@ impl<T: Resident> PageCache<T> {
             dirty_bytes: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             has_parts: AtomicBool::new(false),
+            with_parts: RwLock::default(),
         }
     }
 
@@ -160,9 +163,17 @@ impl<T: Resident> PageCache<T> {
     }
 
     fn note_parts(&self, number: u64) {
-        if number >= PARTS_FROM {
+        let extent = number / EXTENT_PARTS;
+        if number >= PARTS_FROM && !self.with_parts.read().contains(&extent) {
             self.has_parts.store(true, Ordering::Relaxed);
+            self.with_parts.write().insert(extent);
         }
+    }
+
+    /// Whether there may be pages of parts of the extent that this part is of.
+    #[inline]
+    pub(crate) fn has_parts_beside(&self, part: u64) -> bool {
+        self.has_parts() && self.with_parts.read().contains(&(part / EXTENT_PARTS))
     }
 
     /// Whether there may be pages of parts of extents.
@@ -173,7 +184,7 @@ impl<T: Resident> PageCache<T> {
 
     fn load(&self, medium: &Medium, number: u64, home: Entry) -> Result<T, FirmwareError> {
         let bytes = page::read(medium, T::KIND, number, home)?;
-        T::decode(&bytes, medium.geometry()).map_err(|what| {
+        T::decode(number, &bytes, medium.geometry()).map_err(|what| {
             let at = home.ppa(medium.geometry());
             FirmwareError::damaged(medium.path(), format!("{} {number} at {at}: {what}", T::KIND))
         })
@@ -394,7 +405,8 @@ impl<T: Resident> PageCache<T> {
 
     /// Sets a piece of the small table as recovery found it.
     pub(crate) fn restore_piece(&self, piece: usize, words: &[u64]) {
-        self.note_parts(Homes::first_of(piece));
+        let homes = (Homes::first_of(piece)..).zip(words).filter(|(_, word)| **word != 0);
+        homes.for_each(|(number, _)| self.note_parts(number));
         self.homes.write().restore_piece(piece, words);
     }
 
@@ -633,6 +645,27 @@ mod tests {
         assert!(r.cache.wants_writing());
         r.write(0);
         assert!(!r.cache.wants_writing());
+    }
+
+    #[test]
+    fn extents_without_parts_are_known() {
+        let mut r = Rig::new(9);
+        r.change(7, 100);
+        assert!(!r.cache.has_parts() && !r.cache.has_parts_beside(PARTS_FROM));
+        let n = PARTS_FROM + 40;
+        let beside = |c: &PageCache<MapPage>| [0, 31, 32, 63, 64].map(|i| c.has_parts_beside(PARTS_FROM + i));
+        r.change(n, 100);
+        assert_eq!(beside(&r.cache), [false, false, true, true, false]);
+        r.write(n);
+        let pieces = r.cache.take_dirty_pieces();
+        let found = PageCache::new(0);
+        found.restore_piece(pieces[0].0, pieces[0].1.as_ref().unwrap());
+        assert_eq!((found.has_parts(), beside(&found)), (true, beside(&r.cache)));
+        let found = PageCache::new(0);
+        found.set_home(n, None);
+        assert!(!found.has_parts());
+        found.set_home(n, r.cache.home(n));
+        assert_eq!(beside(&found), beside(&r.cache));
     }
 
     #[test]

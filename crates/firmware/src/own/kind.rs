@@ -13,6 +13,8 @@ pub(crate) const TABLE_PIECE_ENTRIES: usize = 1024;
 /// Own pages of extents are numbered by extent. Those of parts of extents, which only index pages have, are numbered from here on: 32
 /// to an extent.
 pub(crate) const PARTS_FROM: u64 = 1 << 47;
+/// Parts of an extent.
+pub(crate) const EXTENT_PARTS: u64 = 32;
 /// The first piece of a table of homes that is of parts.
 pub(crate) const PART_PIECES_FROM: usize = PARTS_FROM as usize / TABLE_PIECE_ENTRIES;
 

@@ -16,7 +16,7 @@ mod page;
 mod tables;
 
 pub(crate) use cache::{PageCache, Resident};
-pub(crate) use kind::{OwnKind, PART_PIECES_FROM, PARTS_FROM, TABLE_PIECE_ENTRIES, TABLES};
+pub(crate) use kind::{EXTENT_PARTS, OwnKind, PART_PIECES_FROM, PARTS_FROM, TABLE_PIECE_ENTRIES, TABLES};
 pub(crate) use tables::Tables;
 
 pub(crate) use page::{encode as encode_page, read as read_page};

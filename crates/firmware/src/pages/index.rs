@@ -22,24 +22,23 @@ use std::sync::Arc;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Geometry, Lpid};
 use lode_program::IndexEntry;
+use lode_program::index::SHORT_ENTRY_BYTES_MAX;
 use parking_lot::RwLock;
 
 use super::Rule;
 use crate::codec::{Malformed, Put, Take};
-use crate::own::{OwnKind, PARTS_FROM, Resident};
+use crate::own::{EXTENT_PARTS, OwnKind, PARTS_FROM, Resident};
 use crate::planted::{self, Planted};
 
 const PRESENT_BYTES: usize = EXTENT_PAGES / 8;
 /// Pages of a group.
 pub(crate) const GROUP_PAGES: u16 = 32;
 pub(super) const GROUPS: usize = EXTENT_PAGES / GROUP_PAGES as usize;
-/// The longest entries of which an index page has those of a whole extent.
-const WHOLE_ENTRY_BYTES_MAX: usize = 2000;
-
+const _: () = assert!(GROUPS as u64 == EXTENT_PARTS);
 /// Whether entries of so many bytes are kept in parts of extents.
 #[inline]
 pub(crate) fn is_long(entry_bytes: usize) -> bool {
-    entry_bytes > WHOLE_ENTRY_BYTES_MAX
+    entry_bytes > SHORT_ENTRY_BYTES_MAX
 }
 
 /// The number of the index page of a part.
@@ -339,8 +338,12 @@ impl IndexPage {
 impl Resident for IndexPage {
     const KIND: OwnKind = OwnKind::Index;
 
-    fn decode(bytes: &[u8], _: &Geometry) -> Result<Self, &'static str> {
-        Self::read(bytes).map(|e| Self(RwLock::new(e))).map_err(|e| e.what)
+    fn decode(number: u64, bytes: &[u8], _: &Geometry) -> Result<Self, &'static str> {
+        let e = Self::read(bytes).map_err(|e| e.what)?;
+        if e.entry_bytes > 0 && is_long(e.entry_bytes) != (number >= PARTS_FROM) {
+            return Err("entries of a length that is kept elsewhere");
+        }
+        Ok(Self(RwLock::new(e)))
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -379,9 +382,9 @@ mod tests {
     fn slots_of_entries_without_bytes_are_refused() {
         let g = Geometry::file(1 << 30).unwrap();
         let mut bytes = IndexPage::vacant().encode();
-        assert!(IndexPage::decode(&bytes, &g).is_ok());
+        assert!([0, PARTS_FROM].iter().all(|n| IndexPage::decode(*n, &bytes, &g).is_ok()));
         bytes[12] = 9;
-        assert!(IndexPage::decode(&bytes, &g).is_err());
+        assert!(IndexPage::decode(0, &bytes, &g).is_err());
     }
 
     #[test]
@@ -403,7 +406,8 @@ mod tests {
         [34, 63, 32].into_iter().for_each(|page| p.set(3, page, &of(page)));
         p.clear(63);
         assert_eq!(p.growth(63, 2001), 0, "a slot stays");
-        let q = IndexPage::decode(&p.encode(), &g).ok().unwrap();
+        assert!(IndexPage::decode(extent.raw(), &p.encode(), &g).is_err(), "long entries are of a part");
+        let q = IndexPage::decode(part_of(lpid), &p.encode(), &g).ok().unwrap();
         assert_eq!(q.slots(), [0, 2]);
         assert_eq!([32, 34].map(|page| q.get(3, page)), [32, 34].map(|page| Some(of(page).into())));
         assert!(q.has(3, 32) && !q.has(4, 32) && !q.has(3, 63));
@@ -414,10 +418,15 @@ mod tests {
         let mut bytes = p.encode();
         bytes[12] = 33;
         bytes.resize(16 + PRESENT_BYTES + 33 * 2001, 0);
-        assert!(IndexPage::decode(&bytes, &g).is_err());
+        assert!(IndexPage::decode(part_of(lpid), &bytes, &g).is_err());
         // A rule with short entries replaces it, and back.
         q.set(4, 34, b"short");
         assert_eq!((q.slots(), q.get(3, 34)), (vec![34], None));
+        let decoded = |number| IndexPage::decode(number, &q.encode(), &g);
+        assert!(
+            decoded(part_of(lpid)).is_err() && decoded(extent.raw()).is_ok(),
+            "short ones are of an extent"
+        );
         q.empty();
         assert!(q.is_vacant() && q.get(4, 34).is_none());
     }
@@ -430,7 +439,7 @@ mod tests {
         p.set(3, 2, b"two!");
         p.set(3, 5, b"five");
         p.clear(5);
-        let q = IndexPage::decode(&p.encode(), &g).ok().unwrap();
+        let q = IndexPage::decode(0, &p.encode(), &g).ok().unwrap();
         assert_eq!(
             (q.get(3, 9).as_deref(), q.get(3, 2).as_deref()),
             (Some(&b"nine"[..]), Some(&b"two!"[..]))
@@ -440,7 +449,7 @@ mod tests {
         assert_eq!(q.get(4, 9), None);
         let bytes = p.encode();
         for n in 0..bytes.len() {
-            assert!(IndexPage::decode(&bytes[..n], &g).is_err(), "cut to {n} bytes");
+            assert!(IndexPage::decode(0, &bytes[..n], &g).is_err(), "cut to {n} bytes");
         }
     }
 }

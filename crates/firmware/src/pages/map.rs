@@ -42,7 +42,7 @@ impl MapPage {
 impl Resident for MapPage {
     const KIND: OwnKind = OwnKind::Map;
 
-    fn decode(bytes: &[u8], g: &Geometry) -> Result<Self, &'static str> {
+    fn decode(_: u64, bytes: &[u8], g: &Geometry) -> Result<Self, &'static str> {
         let (words, rest) = bytes.as_chunks::<8>();
         if words.len() != EXTENT_PAGES || !rest.is_empty() {
             return Err("a mapping page of another length");
@@ -77,12 +77,13 @@ mod tests {
         let b = MapPage::vacant().encode();
         assert_eq!(b.len(), 8192);
         assert!(
-            MapPage::decode(&b, &g).is_ok_and(|p| p.is_vacant() && (8192..9000).contains(&p.memory_bytes()))
+            MapPage::decode(0, &b, &g)
+                .is_ok_and(|p| p.is_vacant() && (8192..9000).contains(&p.memory_bytes()))
         );
         for len in [8184, 8188, 8196, 8200] {
             let mut b = b.clone();
             b.resize(len, 0);
-            assert!(MapPage::decode(&b, &g).is_err(), "{len} bytes");
+            assert!(MapPage::decode(0, &b, &g).is_err(), "{len} bytes");
         }
     }
 }

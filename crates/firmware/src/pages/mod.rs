@@ -210,7 +210,7 @@ impl Pages {
 
     /// Entries in parts of an extent are of no use any more. To be called under the commit lock.
     pub(crate) fn drop_parts(&self, extent: ExtentId) {
-        if self.index.has_parts() {
+        if self.index.has_parts_beside(index_parts(extent).start) {
             index_parts(extent).for_each(|n| self.vacate_index(n));
             self.parts_changed(extent);
         }

@@ -120,7 +120,8 @@ impl Pages {
     fn pin_part(&self, env: &Env, pins: &mut Pins, lpid: Lpid, indexes: bool) -> Result<(), FirmwareError> {
         let (medium, epochs, n) = (env.medium(), env.epochs(), part_of(lpid));
         let Some(p) = pins.get_mut(&lpid.extent()) else { return Ok(()) };
-        if p.parts.iter().any(|(part, _)| *part == n) {
+        let is_none = !indexes && !self.index().has_parts_beside(n);
+        if is_none || p.parts.iter().any(|(part, _)| *part == n) {
             return Ok(());
         }
         let part = match indexes {

@@ -200,8 +200,7 @@ impl Recovery<'_> {
         }
         match is_long(bytes.len()) {
             true => self.replay_vacant(found, lsn, std::iter::once(lpid.extent().raw())),
-            false if index.has_parts() => self.replay_vacant(found, lsn, index_parts(lpid.extent())),
-            false => {}
+            false => self.replay_no_parts(found, lsn, lpid.extent()),
         }
         Ok(lacks)
     }
@@ -209,7 +208,7 @@ impl Recovery<'_> {
     /// A page has no index entry any more; answers whether an index page lacked that.
     fn replay_no_index(self, found: &Found, lsn: u64, lpid: Lpid) -> Result<bool, FirmwareError> {
         let index = self.pages().index();
-        let part = index.has_parts().then(|| index_part(lpid));
+        let part = Some(index_part(lpid)).filter(|n| index.has_parts_beside(*n));
         let mut lacks = false;
         for n in std::iter::once(lpid.extent().raw()).chain(part) {
             if !found.lacks(OwnKind::Index, n, lsn) {
@@ -228,6 +227,14 @@ impl Recovery<'_> {
     /// The entries of these index pages became useless.
     fn replay_vacant(self, found: &Found, lsn: u64, numbers: impl Iterator<Item = u64>) {
         numbers.filter(|n| found.lacks(OwnKind::Index, *n, lsn)).for_each(|n| self.pages().vacate_index(n));
+    }
+
+    /// The entries in all parts of an extent became useless.
+    fn replay_no_parts(self, found: &Found, lsn: u64, extent: ExtentId) {
+        let parts = index_parts(extent);
+        if self.pages().index().has_parts_beside(parts.start) {
+            self.replay_vacant(found, lsn, parts);
+        }
     }
 
     fn replay_release(
@@ -258,9 +265,7 @@ impl Recovery<'_> {
             self.pages().index().changed(n);
             self.pages().index().unpin(n);
         }
-        if self.pages().index().has_parts() {
-            self.replay_vacant(found, lsn, index_parts(extent));
-        }
+        self.replay_no_parts(found, lsn, extent);
         Ok(())
     }
 

@@ -56,8 +56,9 @@ impl Recovery<'_> {
             pages.index().restore_piece(piece, &words);
         }
         for &(kind, number, home) in &found.moved {
-            if index_extent(number) >= pages.map().numbers().max(pages.index().numbers()) + NUMBERS_AHEAD_MAX
-            {
+            // Mapping pages have no parts.
+            let extent = if kind == OwnKind::Index { index_extent(number) } else { number };
+            if extent >= pages.map().numbers().max(pages.index().numbers()) + NUMBERS_AHEAD_MAX {
                 return Err(FirmwareError::damaged(path, format!("the log names {kind} {number}")));
             }
             match kind {
@@ -98,5 +99,35 @@ impl Recovery<'_> {
             restored.map_err(|e| damaged(path, &format!("EBLOCK summary, piece {piece}"), &e))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_base::Geometry;
+    use lode_flash::Medium;
+
+    use super::*;
+    use crate::DriveOptions;
+    use crate::own::PARTS_FROM;
+
+    /// Index pages alone have parts: a mapping page with the number of one never was.
+    #[test]
+    fn a_log_that_names_mapping_pages_of_parts_is_damaged() {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let home = Entry::new(g.ppa(EblockId::new(5), 0).unwrap(), 6400, false);
+        let load = |kind, number, home| {
+            let found = Found { moved: vec![(kind, number, home)], ..Found::default() };
+            Recovery::new(&core).load_tables(&found).map_err(|e| e.to_string())
+        };
+        for home in [None, Some(home)] {
+            for (kind, number) in [(OwnKind::Map, PARTS_FROM), (OwnKind::Index, PARTS_FROM - 1)] {
+                let e = load(kind, number, home).unwrap_err();
+                assert!(e.contains(&format!("the log names {kind} {number}")), "{e}");
+            }
+        }
+        load(OwnKind::Index, PARTS_FROM, Some(home)).unwrap();
+        assert_eq!(core.pages().index().home(PARTS_FROM), Some(home));
     }
 }

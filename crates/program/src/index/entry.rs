@@ -15,6 +15,8 @@ use crate::{ColumnSource, EvalError, ProgramError};
 
 /// Longest entry, in bytes: an index page has at least 32 of them and is shorter than 2 MB.
 pub const ENTRY_BYTES_MAX: usize = 32_000;
+/// The longest entries that go with pages of any size: an index page has those of a whole extent. Longer ones are *long*.
+pub const SHORT_ENTRY_BYTES_MAX: usize = 2000;
 /// Bytes of the rows, before the parts of the kinds.
 pub const HEADER_BYTES: usize = 4;
 

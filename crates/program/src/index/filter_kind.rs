@@ -14,8 +14,10 @@ use super::leaf::{Leaf, Outcomes};
 use super::part::{EntryPart, PartColumn};
 use super::values::some_null;
 
-/// Bytes of a filter.
-const FILTER_BYTES: std::ops::RangeInclusive<u16> = 2..=31_900;
+/// Bytes of a filter in an entry of any length.
+const FILTER_BYTES: std::ops::RangeInclusive<u16> = 2..=1900;
+/// Bytes of a filter whose entry has more than 2,000 bytes. Those between would be in entries that older versions keep, and not know them.
+const LONG_FILTER_BYTES: std::ops::RangeInclusive<u16> = 2001..=31_900;
 
 /// A kind whose columns have a filter each.
 #[derive(Debug)]
@@ -43,9 +45,10 @@ impl IndexKind for FilterKind {
     }
 
     fn check_form(&self, _: DataType, form: &[u8]) -> Result<(), &'static str> {
-        match form.len() == 2 && FILTER_BYTES.contains(&(filter_bytes(form) as u16)) {
+        let is_one = |bytes| FILTER_BYTES.contains(&bytes) || LONG_FILTER_BYTES.contains(&bytes);
+        match form.len() == 2 && is_one(filter_bytes(form) as u16) {
             true => Ok(()),
-            false => Err("a filter has 2 to 31900 bytes"),
+            false => Err("a filter has 2 to 1900 or 2001 to 31900 bytes"),
         }
     }
 
@@ -93,4 +96,18 @@ pub(super) fn filter_of<'a>(part: &EntryPart<'a>, leaf: &Leaf<'_>, column: u16) 
 /// Bytes of the filter of a column of this form.
 fn filter_bytes(form: &[u8]) -> usize {
     u16::from_le_bytes(*form.first_chunk().expect("a checked form")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bloom::BLOOM;
+    use super::*;
+
+    /// Versions before long entries know filters of up to 1,900 bytes: no entry that they keep may have a longer one.
+    #[test]
+    fn a_longer_filter_makes_a_long_entry() {
+        let is_one = |bytes: u16| BLOOM.check_form(DataType::BigInt, &bytes.to_le_bytes()).is_ok();
+        assert!([2, 1900, 2001, 31_900].into_iter().all(is_one));
+        assert!(![0, 1, 1901, 2000, 31_901, u16::MAX].into_iter().any(is_one));
+    }
 }

@@ -31,7 +31,7 @@ mod unread;
 mod values;
 mod verdict;
 
-pub use entry::{ENTRY_BYTES_MAX, HEADER_BYTES as ENTRY_HEADER_BYTES, IndexEntry};
+pub use entry::{ENTRY_BYTES_MAX, HEADER_BYTES as ENTRY_HEADER_BYTES, IndexEntry, SHORT_ENTRY_BYTES_MAX};
 pub use filter_kind::FilterKind;
 pub use index_kind::{Bounds, IndexKind};
 pub use leaf::{Leaf, Outcomes};

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use lode_page::Column;
-use lode_program::ProgramError;
+use lode_program::{IndexRule, ProgramError};
 
 use super::WriteTxn;
 use super::cluster::FILL_PERCENT;
+use super::cutter::Shape;
 use super::foreign::check_unreferenced;
-use super::indexes::check_index;
+use super::indexes::{check_entry_bytes, check_index};
 use super::key_check::{check_key, duplicate};
 use super::runs::Sorter;
 use super::stream::Io;
@@ -36,9 +37,17 @@ impl WriteTxn {
         def.options.narrow_keys = true;
         let table = Table::new(id, def, Vec::new(), Vec::new(), root_lpid());
         let rule = table.index_rule()?;
+        self.check_entry_bytes(&table, &rule)?;
         self.index_rules.insert(id, Some(rule));
         self.put_table(table);
         Ok(true)
+    }
+
+    /// Checks that batches, whose log records carry the entries of their pages, are not mostly entries.
+    fn check_entry_bytes(&self, t: &Table, rule: &IndexRule) -> Result<(), EngineError> {
+        let page_bytes_max = self.snapshot.storage().store().identity().page_bytes_max as usize;
+        check_entry_bytes(rule.entry_bytes(), Shape::of_loads(t, page_bytes_max).limit_bytes)
+            .map_err(|what| EngineError::invalid(t.name(), what))
     }
 
     /// Drops a table and its indexes; answers whether it did.
@@ -101,6 +110,9 @@ impl WriteTxn {
             }
             e => e,
         })?;
+        if rule.entry_bytes() > t.index_rule()?.entry_bytes() {
+            self.check_entry_bytes(&remade, &rule)?;
+        }
         let differs = rule.entry_form() != t.index_rule()?.entry_form();
         let remade = remade.with_contents(t.rows, t.bytes, t.tail, t.index_pending || differs);
         if differs {

@@ -17,6 +17,7 @@ use lode_base::{Lpid, TableId};
 use lode_command::Answer;
 use lode_page::{Column, decode_page};
 use lode_program::Program;
+use lode_program::index::SHORT_ENTRY_BYTES_MAX;
 
 use super::rewrite::Rewritten;
 use crate::EngineError;
@@ -37,6 +38,8 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// More entries than this many batches have are made before the commit. They are sorted first, so that each of these batches changes
 /// few leaves, also where keys come in no order.
 const RUN_BATCHES: usize = 16;
+/// Long entries of the page index take at most this fraction of a page.
+const LONG_ENTRY_OF_PAGE: usize = 16;
 
 /// Entries of the indexes of one commit.
 #[derive(Default)]
@@ -390,4 +393,20 @@ pub(super) fn check_index(t: &Table, def: &IndexDef) -> Result<(), EngineError> 
         }
     }
     Ok(())
+}
+
+/// The longest entries of a page index, where pages are filled to so many bytes.
+pub(in crate::tables) fn longest_entry(page_bytes: usize) -> usize {
+    SHORT_ENTRY_BYTES_MAX.max(page_bytes / LONG_ENTRY_OF_PAGE)
+}
+
+/// Checks the length of the entries of a page index, where pages are filled to so many bytes.
+pub(super) fn check_entry_bytes(entry_bytes: usize, page_bytes: usize) -> Result<(), String> {
+    match entry_bytes <= longest_entry(page_bytes) {
+        true => Ok(()),
+        false => Err(format!(
+            "entries of {entry_bytes} bytes are too long for pages of {page_bytes} bytes: more than {SHORT_ENTRY_BYTES_MAX} bytes only \
+             up to a sixteenth of a page"
+        )),
+    }
 }

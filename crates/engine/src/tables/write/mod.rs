@@ -70,6 +70,7 @@ use touched::Referenced;
 
 pub use cluster::TableRewrite;
 pub(super) use foreign::check_table as check_foreign_keys;
+pub(super) use indexes::longest_entry;
 pub(super) use key_check::check_table as check_keys;
 pub(super) use merge::{Merged, survey};
 pub use savepoint::SavedChanges;

@@ -21,14 +21,12 @@ use lode_program::{Expr, Program};
 
 use super::WriteTxn;
 use crate::EngineError;
+use crate::tables::collect::extents_at_once;
 use crate::tables::delta::is_delta;
 use crate::tables::index::ranges_of;
 use crate::tables::own::PageEdit;
 use crate::tables::planted_cuts::{self, Planted};
 use crate::tables::table::Table;
-
-/// Ranges of pages whose entries are read together.
-const READ_RANGES: usize = 16;
 
 /// Pages whose rows were all deleted.
 #[derive(Debug, Default)]
@@ -111,7 +109,8 @@ impl WriteTxn {
             None => true,
         };
         let mut proven = Vec::with_capacity(whole.len());
-        for ranges in ranges_of(&whole).chunks(READ_RANGES) {
+        let at_once = extents_at_once(&t.index_rule()?);
+        for ranges in ranges_of(&whole).chunks(at_once) {
             for IndexedPage { lpid, len_bytes: bytes, entry } in
                 self.snapshot.view().read_index(ranges.to_vec())?
             {
