@@ -377,7 +377,7 @@ fn a_crash_leaves_all_of_the_transaction_or_nothing() {
 fn long_entries_are_refused_where_pages_are_short() {
     let page_index = |name: &str, bytes: u16| IndexDef {
         summaries: vec![Summary::Bloom { bytes }],
-        ..IndexDef::new(name, "t", &[2], IndexKind::Page)
+        ..IndexDef::new(name, "t", [2], IndexKind::Page)
     };
     let invalid = |r: Result<bool, EngineError>| match r {
         Err(EngineError::Invalid { what, .. }) => what,
