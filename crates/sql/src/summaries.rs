@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, CreateIndex, Expr, IndexCo
 use futures::TryStreamExt;
 use lode_engine::{IndexDef, Snapshot, Summary, Table, TableDef};
 use lode_page::Constant;
+use lode_program::index::SHORT_ENTRY_BYTES_MAX;
 use lode_program::index::bitmap::DOMAIN_MAX;
 
 use crate::SqlError;
@@ -33,9 +34,8 @@ use crate::threads::blocking;
 
 /// The kind that a statement names for a column of a composite.
 const COMPOSITE: &str = "composite";
-/// Bytes that a composite has for each 16 KB of a page, and at most, if the statement does not say how many.
-const COMPOSITE_BYTES: u64 = 128;
-const COMPOSITE_BYTES_MAX: u64 = 2000;
+/// Bytes that a composite has for each 16 KB of a page, if the statement does not say how many: those of a short entry at most.
+const COMPOSITE_BYTES: usize = 128;
 /// Pages by which its kinds are chosen.
 const COMPOSITE_PAGES: u64 = 32;
 
@@ -104,12 +104,12 @@ pub(crate) async fn chosen(
     columns: Vec<u16>,
 ) -> Result<(Vec<u16>, Vec<Summary>), SqlError> {
     let mut options = Options::of(&create.with, 1)?;
-    let page_bytes = table.bytes() / table.pages().max(1);
-    let usual = (COMPOSITE_BYTES * page_bytes.div_ceil(16 << 10).max(1)).min(COMPOSITE_BYTES_MAX);
+    let page_bytes = (table.bytes() / table.pages().max(1)) as usize;
+    let usual = (COMPOSITE_BYTES * page_bytes.div_ceil(16 << 10).max(1)).min(SHORT_ENTRY_BYTES_MAX);
     let bytes = options.bytes(usual as u16)?;
     options.check_used()?;
     if !(1..=31_900).contains(&bytes) {
-        return Err(invalid(format!("bytes = {bytes}: expected a number from 1 to 31900")));
+        return Err(no_size(bytes));
     }
     if columns.iter().any(|c| table.def().columns.get(usize::from(*c)).is_none_or(|c| c.hidden.is_some())) {
         return Err(SqlError::Unsupported("a composite of expressions".into()));
@@ -159,10 +159,7 @@ impl Options {
     /// Those of an index of so many columns.
     fn of(with: &[Expr], columns: usize) -> Result<Self, SqlError> {
         let mut options = Self::default();
-        let size = |n: &str| {
-            let what = |_| invalid(format!("bytes = {n}: expected a number from 1 to 31900"));
-            n.parse().map_err(what)
-        };
+        let size = |n: &str| n.parse().map_err(|_| no_size(n));
         for option in with {
             let expected =
                 || invalid(format!("expected bytes = a number or domain = 'a, b', found {option}"));
@@ -221,6 +218,10 @@ impl Options {
             false => Ok(()),
         }
     }
+}
+
+fn no_size(n: impl std::fmt::Display) -> SqlError {
+    invalid(format!("bytes = {n}: expected a number from 1 to 31900"))
 }
 
 fn invalid(message: String) -> SqlError {

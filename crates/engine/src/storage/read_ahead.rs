@@ -179,14 +179,10 @@ impl ColumnReads {
         }
     }
 
-    /// Whether the host is near enough to begin with so many pages. Further ahead the pool would evict pages before the host reads them.
-    fn has_room(&self, pages: usize) -> bool {
-        self.ahead_of_host.len() + pages <= AHEAD_WINDOWS * self.window * self.bulk.unwrap_or(1)
-    }
-
-    /// The next page that is wanted, if there is room for so many.
-    fn next_wanted(&mut self, room: usize) -> Option<Lpid> {
-        if !self.has_room(room) {
+    /// The next page that is wanted, if the host is near enough to begin with so many. Further ahead the pool would evict pages before the
+    /// host reads them.
+    fn next_wanted(&mut self, pages: usize) -> Option<Lpid> {
+        if self.ahead_of_host.len() + pages > AHEAD_WINDOWS * self.window * self.bulk.unwrap_or(1) {
             return None;
         }
         let next = self.wanted.pop_front()?;

@@ -12,6 +12,7 @@ use lode_program::{IndexEntry, IndexRule};
 
 /// Extents whose entries are read by one command, where entries are short.
 const READ_EXTENTS: usize = 16;
+
 /// Extents whose entries by this rule one command reads: of short ones an answer has at most 32 MB, and of long ones fewer are read at a time.
 pub(super) fn extents_at_once(rule: &IndexRule) -> usize {
     (READ_EXTENTS * SHORT_ENTRY_BYTES_MAX / rule.entry_bytes().max(SHORT_ENTRY_BYTES_MAX)).max(1)

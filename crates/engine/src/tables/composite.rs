@@ -11,19 +11,19 @@
 //! most, since CREATE INDEX names the domain of one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 
 use lode_base::Lpid;
 use lode_base::wire::Writer;
 use lode_command::CommandError;
 use lode_page::wire::put_value;
-use lode_page::{Column, Constant, Schema};
+use lode_page::{Constant, Schema};
 use lode_program::index::bitmap::DOMAIN_MAX;
 use lode_program::index::{ENTRY_BYTES_MAX, ENTRY_HEADER_BYTES, IndexEntry, IndexRule, KeptColumn, verdict};
-use lode_program::{ColumnSource, Expr, Meter, Passed, Program, Verdict};
+use lode_program::{Expr, Meter, Passed, Program, Verdict};
 
 use super::definition::Summary;
 use super::delta::is_delta;
+use super::evaluate::Numbered;
 use super::table::Table;
 use super::write::longest_entry;
 use crate::EngineError;
@@ -85,11 +85,11 @@ impl Snapshot {
         let asked = filters.iter().flat_map(Program::filter_columns);
         let numbers: BTreeSet<u16> = asked.chain(rule.columns()).chain(columns).copied().collect();
         let numbers: Vec<u16> = numbers.into_iter().collect();
-        let mut drawn: Vec<Page<'_>> = Vec::with_capacity(pages.len());
+        let mut drawn: Vec<Numbered<'_>> = Vec::with_capacity(pages.len());
         for lpid in pages.iter().filter(|lpid| !is_delta(lpid.extent())) {
             match self.read_columns(*lpid, &numbers) {
                 Ok(page) if page.rows == 0 => {}
-                Ok(page) => drawn.push(Page { numbers: &numbers, columns: page.columns }),
+                Ok(page) => drawn.push(Numbered { numbers: &numbers, page }),
                 // An extent may have places without a page.
                 Err(EngineError::Drive(CommandError::Unmapped(_))) => {}
                 Err(e) => return Err(e),
@@ -110,36 +110,10 @@ impl Snapshot {
     }
 }
 
-/// Columns of a page, by their numbers.
-#[derive(Clone)]
-struct Page<'a> {
-    numbers: &'a [u16],
-    columns: Vec<Column>,
-}
-
-impl Page<'_> {
-    fn column(&self, number: u16) -> &Column {
-        let place = self.numbers.binary_search(&number).expect("a column that was read");
-        &self.columns[place]
-    }
-}
-
-impl ColumnSource for Page<'_> {
-    type Error = Infallible;
-
-    fn rows(&self) -> usize {
-        self.columns[0].rows()
-    }
-
-    fn column(&mut self, number: u16) -> Result<Column, Infallible> {
-        Ok(Page::column(self, number).clone())
-    }
-}
-
 /// The pairs of a filter and a page by which candidates are compared.
 struct Trial<'a> {
     filters: &'a [Program],
-    pages: &'a [Page<'a>],
+    pages: &'a [Numbered<'a>],
     /// The page index as it is.
     rule: IndexRule,
     /// Filter and page of each pair.
@@ -150,7 +124,7 @@ impl<'a> Trial<'a> {
     fn of(
         t: &Table,
         filters: &'a [Program],
-        pages: &'a [Page<'a>],
+        pages: &'a [Numbered<'a>],
         rule: IndexRule,
     ) -> Result<Self, EngineError> {
         let mut pairs = Vec::new();
@@ -194,7 +168,7 @@ fn rule_of(schema: &Schema, column: u16, summary: &Summary) -> Option<IndexRule>
 }
 
 /// All that is tried of a column.
-fn summaries(t: &Table, column: u16, pages: &[Page<'_>], room: usize) -> Vec<Summary> {
+fn summaries(t: &Table, column: u16, pages: &[Numbered<'_>], room: usize) -> Vec<Summary> {
     let mut all = vec![Summary::Range];
     all.extend(PREFIX_BYTES.map(|bytes| Summary::Prefix { bytes }));
     let sizes = || std::iter::successors(Some(FILTER_BYTES_MIN), |n| n.checked_mul(2));
@@ -210,12 +184,12 @@ fn summaries(t: &Table, column: u16, pages: &[Page<'_>], room: usize) -> Vec<Sum
 
 /// The different values of a column in these pages; `None` if they are more than a domain has, or if half of the pages have values that
 /// the other half has not: then pages that were not drawn have others as well.
-fn values(column: u16, pages: &[Page<'_>]) -> Option<Vec<Constant>> {
+fn values(column: u16, pages: &[Numbered<'_>]) -> Option<Vec<Constant>> {
     let mut values: BTreeMap<Vec<u8>, Constant> = BTreeMap::new();
     let mut bytes = Vec::new();
     let first_half = pages.len().div_ceil(2);
     for (n, page) in pages.iter().enumerate() {
-        let column = page.column(column);
+        let column = page.of(column);
         for row in (0..column.rows()).filter(|&row| !column.is_null(row)) {
             let value = column.value(row);
             bytes.clear();

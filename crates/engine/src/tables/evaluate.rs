@@ -180,9 +180,18 @@ fn answer_groups(unit: &mut ScanUnit, rows: usize, columns: Vec<Column>) {
 }
 
 /// Columns of a page by their numbers, ascending.
-struct Numbered<'a> {
-    numbers: &'a [u16],
-    page: PageColumns,
+#[derive(Clone)]
+pub(super) struct Numbered<'a> {
+    pub(super) numbers: &'a [u16],
+    pub(super) page: PageColumns,
+}
+
+impl Numbered<'_> {
+    /// The column of this number, which was read.
+    pub(super) fn of(&self, number: u16) -> &Column {
+        let at = self.numbers.binary_search(&number).expect("the columns of the program were read");
+        &self.page.columns[at]
+    }
 }
 
 impl ColumnSource for Numbered<'_> {
@@ -193,8 +202,7 @@ impl ColumnSource for Numbered<'_> {
     }
 
     fn column(&mut self, column: u16) -> Result<Column, Infallible> {
-        let at = self.numbers.binary_search(&column).expect("the columns of the program were read");
-        Ok(self.page.columns[at].clone())
+        Ok(self.of(column).clone())
     }
 
     fn slots(&self) -> Option<&[u32]> {

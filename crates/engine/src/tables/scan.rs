@@ -117,7 +117,7 @@ impl Snapshot {
             parts = (!shown.is_empty()).then(|| PartScan::new(t, shown)).transpose()?;
         }
         let matcher = self.matcher(t, &program, answer).ok().map(Arc::new);
-        let unit_pages = unit_pages(answer);
+        let unit_pages = unit_pages(answer, self.host().is_some());
         let skip = Skip::default();
         let task = ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden, matcher, skip };
         let may_skip = self.host().is_some() && may_skip(t, &task.program)?;
@@ -170,8 +170,12 @@ fn may_skip(t: &Table, program: &Program) -> Result<bool, EngineError> {
     Ok(program.filter_columns().iter().any(|c| rule.columns().contains(c)))
 }
 
-fn unit_pages(answer: Answer) -> u32 {
-    if matches!(answer, Answer::Hints { .. }) { HINTED_PAGES } else { UNIT_PAGES }
+fn unit_pages(answer: Answer, is_modelled: bool) -> u32 {
+    match answer {
+        Answer::Hints { .. } => HINTED_PAGES,
+        _ if is_modelled && answer.only_names() => NAMED_PAGES,
+        _ => UNIT_PAGES,
+    }
 }
 
 impl Scan {
@@ -224,9 +228,6 @@ impl Scan {
             depth = host.depth().min(snapshot.storage().store().identity().queue_depth_max);
             // Each part answers its own groups, so fewer parts answer fewer groups.
             let parts = if task.program.aggregation().is_some() { 1 } else { PARTS_A_TASK };
-            if task.answer.only_names() {
-                task.unit_pages = NAMED_PAGES;
-            }
             // Hints are a byte a page, so that a task of few pages would mostly be its command.
             part_pages = match task.answer {
                 Answer::Hints { .. } | Answer::Mapped | Answer::Index => task.unit_pages,

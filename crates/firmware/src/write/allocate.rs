@@ -61,7 +61,7 @@ impl Writer<'_> {
             let free_bytes = state.budget(env, pages).free_bytes().min(needed_bytes.saturating_sub(1));
             drop(state);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
-            if tries > 4 * u64::from(env.geometry().eblock_count()) + 16 || !self.upkeep().make_room(0)? {
+            if tries > self.room_tries() || !self.upkeep().make_room(0)? {
                 return Err(full);
             }
             tries += 1;

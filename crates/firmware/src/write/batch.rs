@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use lode_base::{CELL_BYTES, CommitNo, EblockId, OwnerId, Ppa};
+use lode_base::{CELL_BYTES, CommitNo, EblockId, Lpid, OwnerId, Ppa};
 use lode_command::{Batch, CommandError, IndexedPage, PageWrite, Reply, check_answer};
 use lode_program::IndexEntry;
 
 use super::allocate::ALLOCATED_BYTES;
 use super::check::check;
+use super::index_room::index_growth;
 use super::writer::Writer;
 use crate::FirmwareError;
 use crate::commit::{CommitState, Slot};
@@ -104,19 +105,18 @@ impl Writer<'_> {
     }
 
     fn pin(self, batch: &Batch, prepared: &Prepared) -> Result<Pins, FirmwareError> {
-        let writes =
-            batch.writes.iter().zip(&prepared.entries).map(|(p, e)| (p.lpid, e.as_ref().map(|e| e.len())));
         let (trims, releases) = (batch.trims.iter().copied(), batch.releases.iter().copied());
-        self.pages().pin(self.env(), writes, trims, releases)
+        self.pages().pin(self.env(), writes(batch, prepared), trims, releases)
     }
 
     /// Pins what a batch touches, where there is room for the index pages of its entries.
     fn pin_with_room(self, batch: &Batch, prepared: &Prepared) -> Result<Pins, CommandError> {
         let pins = self.pin(batch, prepared)?;
-        let writes = batch.writes.iter().zip(&prepared.entries);
-        let writes = writes.map(|(p, e)| (p.lpid, e.as_ref().map(|e| e.len())));
-        let (bytes, record_bytes) = (pages_bytes(batch) as u64, self.record_bytes(batch, prepared));
-        let room = self.index_room(writes, &pins, bytes, record_bytes);
+        let growth = index_growth(writes(batch, prepared), &pins);
+        if growth == 0 {
+            return Ok(pins);
+        }
+        let room = self.index_room(growth, pages_bytes(batch) as u64, self.record_bytes(batch, prepared));
         room.inspect_err(|_| self.pages().unpin(&pins)).map(|()| pins)
     }
 
@@ -339,6 +339,12 @@ impl Writer<'_> {
             + rules
             + ALLOCATED_BYTES * allocated
     }
+}
+
+/// The pages that a batch writes, and the bytes of the index entry that each gets.
+fn writes<'a>(batch: &'a Batch, prepared: &'a Prepared) -> impl Iterator<Item = (Lpid, Option<usize>)> + 'a {
+    let entries = prepared.entries.iter().map(|e| e.as_ref().map(|e| e.len()));
+    batch.writes.iter().map(|p| p.lpid).zip(entries)
 }
 
 /// The pages of a batch with the entries that they get.

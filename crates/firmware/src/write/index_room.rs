@@ -25,18 +25,16 @@ pub(super) fn index_growth(writes: impl Iterator<Item = (Lpid, Option<usize>)>, 
 }
 
 impl Writer<'_> {
-    /// Makes room for the index pages of entries that pages get, beside `written` bytes of the pages.
+    /// Makes room for index pages to grow by so many bytes, beside `written` bytes of the pages.
     ///
     /// # Errors
     /// [`CommandError::OutOfSpace`] when there is none.
     pub(super) fn index_room(
         self,
-        writes: impl Iterator<Item = (Lpid, Option<usize>)>,
-        pins: &Pins,
+        growth: u64,
         written: u64,
         record_bytes: usize,
     ) -> Result<(), CommandError> {
-        let growth = index_growth(writes, pins);
         let mut tries = self.room_tries();
         while let Err(full) = self.has_index_room(growth, written) {
             if tries == 0 || !self.upkeep().make_room(record_bytes)? {

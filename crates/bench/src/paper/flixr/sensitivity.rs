@@ -115,11 +115,12 @@ fn times(run: &Run<'_>, profile: &Profile) -> Result<[Vec<f64>; 3], BenchError> 
 
 fn of_inserts(run: &Run<'_>, profile: &Profile) -> Result<Vec<f64>, BenchError> {
     let mut times = Vec::new();
+    let mut with_trees = Rig::with(profile, QUICK_SCALE, DriveOptions::default())?;
+    with_trees.table(TABLE)?;
+    let (days, node_bytes) = (with_trees.days(), with_trees.tree_bytes() * run.size(&NODES) / 100);
     for system in SYSTEMS {
         run.go_on()?;
         let mut rig = Rig::with(profile, QUICK_SCALE, DriveOptions::default())?;
-        rig.table(TABLE)?;
-        let (days, node_bytes) = (rig.days(), rig.tree_bytes() * run.size(&NODES) / 100);
         times.push(changes::times(&mut rig, system, node_bytes, days, INSERTS)?.insert);
     }
     Ok(times)

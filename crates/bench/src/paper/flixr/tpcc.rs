@@ -132,7 +132,7 @@ impl AtScale for Warehouses {
 }
 
 /// The configurations, by the trees that they need: none, of rows, of pages.
-static BY_TREES: [(Option<&str>, &[&System]); 3] = [
+const BY_TREES: [(Option<&str>, &[&System]); 3] = [
     (Some("rows"), &[&TREE_OF_ROWS, &IDEAL_TREE, &TREE_IN_DRIVE]),
     (Some("pages"), &[&TREE_OF_PAGES]),
     (None, &[&NO_INDEX, &FLIXR_S, &FLIXR_HS, &CLUSTERED, &LEVELS]),
@@ -201,22 +201,18 @@ pub(super) fn times(profile: &Profile, systems: &[&System], percent: u64) -> Res
     let mut all = Warehouses::at(profile, Warehouses::QUICK_SCALE)?;
     let mut times = vec![0.0; systems.len()];
     let mut tree_bytes = 0;
-    for (entries, _) in BY_TREES.iter().filter(|(_, of)| of.iter().any(|s| place(systems, s).is_some())) {
-        tree_bytes = tree_bytes.max(all.with_trees(*entries)?);
-        for (system, n) in of_trees(*entries).filter_map(|s| Some((s, place(systems, s)?))) {
+    let place = |system: &System| systems.iter().position(|s| s.name == system.name);
+    for (entries, of_trees) in BY_TREES {
+        let wanted: Vec<_> = of_trees.iter().filter_map(|s| Some((*s, place(s)?))).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        tree_bytes = tree_bytes.max(all.with_trees(entries)?);
+        for (system, n) in wanted {
             times[n] = all.transactions(system, tree_bytes * percent / 100, QUICK_MEASURED)?.ms();
         }
     }
     Ok(times)
-}
-
-fn place(systems: &[&System], system: &System) -> Option<usize> {
-    systems.iter().position(|s| s.name == system.name)
-}
-
-/// The configurations that need these trees.
-fn of_trees(entries: Option<&str>) -> impl Iterator<Item = &'static System> {
-    BY_TREES.iter().filter(move |(e, _)| *e == entries).flat_map(|(_, systems)| systems.iter().copied())
 }
 
 impl Warehouses {

@@ -110,10 +110,11 @@ impl WriteTxn {
             }
             e => e,
         })?;
-        if rule.entry_bytes() > t.index_rule()?.entry_bytes() {
+        let before = t.index_rule()?;
+        if rule.entry_bytes() > before.entry_bytes() {
             self.check_entry_bytes(&remade, &rule)?;
         }
-        let differs = rule.entry_form() != t.index_rule()?.entry_form();
+        let differs = rule.entry_form() != before.entry_form();
         let remade = remade.with_contents(t.rows, t.bytes, t.tail, t.index_pending || differs);
         if differs {
             self.index_rules.insert(t.id(), Some(rule));
